@@ -193,7 +193,7 @@ void compare(const std::vector<std::string>& expected, const std::vector<std::st
 }
 
 std::shared_ptr<device::Device> open_device() {
-    device::cuda::Driver::expect_waiting_kernels();
+    device::cuda::Driver::expect_residents();
     const char* devices = std::getenv("MILLRACE_TEST_DEVICES");
     if (devices != nullptr && std::strstr(devices, "cuda") != nullptr)
         return std::make_shared<device::cuda::CudaDevice>();

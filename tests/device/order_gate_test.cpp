@@ -1,6 +1,7 @@
 // What devices that run the same chains share: states, and the word of resident kernels.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -62,6 +63,60 @@ TEST(OrderGate, KeepsAThousandStates) {
         ASSERT_EQ(gate.share(device, states[i]->array()), words[i]);
         ASSERT_EQ(words[i][63], i);
     }
+}
+
+/// Tables of an NF with the states that it shares with other NFs.
+struct Image : nf::Image {
+    using Words = std::shared_ptr<std::vector<uint64_t>>;
+    struct Tables {
+        MutableView<uint64_t> states[2];
+        View<uint64_t> rules;
+    };
+    explicit Image(const std::vector<Words>& states, const Words& rules = std::make_shared<std::vector<uint64_t>>(4)) {
+        auto& tables = start<Tables>();
+        for (size_t i = 0; i < states.size(); ++i) attach_state(tables.states[i], states[i], "state");
+        attach(tables.rules, std::shared_ptr<const std::vector<uint64_t>>(rules));
+    }
+    static Words words() { return std::make_shared<std::vector<uint64_t>>(4); }
+};
+
+TEST(OrderGate, KeepsBatchesInSequenceByWhatTheyChange) {
+    OrderGate gate;
+    const auto state = Image::words(), other = Image::words(), more = Image::words(), rules = Image::words();
+    const auto first = gate.sequence_of(Image({state}, rules));
+    EXPECT_EQ(gate.sequence_of(Image({state})), first) << "of another worker, or a later generation";
+    EXPECT_EQ(gate.sequence_of(Image({state, more})), first);
+    EXPECT_EQ(gate.sequence_of(Image({more})), first) << "the state came along";
+    const auto second = gate.sequence_of(Image({other}, rules));
+    EXPECT_NE(second, first) << "what nobody changes keeps nobody waiting";
+    EXPECT_NE(second->place(), first->place());
+    EXPECT_THROW(gate.sequence_of(Image({state, other})), DeviceError);
+
+    EXPECT_EQ(first->follow(7).number(), 0u) << "there is none before";
+    const SequencePoint before = first->follow(9);
+    EXPECT_EQ(before.number(), 7u);
+    EXPECT_EQ(before.place(), first->place());
+    EXPECT_EQ(second->follow(10).number(), 0u);
+}
+
+TEST(OrderGate, HasPlacesForThousandsOfSequences) {
+    OrderGate gate;
+    std::vector<Image::Words> states;
+    std::vector<std::shared_ptr<StateSequence>> sequences;
+    std::set<uint32_t> places;
+    for (int i = 0; i < 5000; ++i) {
+        states.push_back(Image::words());
+        sequences.push_back(gate.sequence_of(Image({states.back()})));
+        places.insert(sequences.back()->place());
+    }
+    EXPECT_EQ(places.size(), 5000u);
+    // Where nobody has a sequence any more all its batches are through.
+    const uint32_t free = sequences[17]->place();
+    sequences[17]->follow(3);
+    sequences[17] = nullptr;
+    const auto again = gate.sequence_of(Image({states[17]}));
+    EXPECT_EQ(again->place(), free);
+    EXPECT_EQ(again->follow(4).number(), 0u);
 }
 
 TEST(OrderGate, HasOneWordForResidentKernelsAsLongAsSomebodyNeedsIt) {

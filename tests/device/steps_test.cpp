@@ -79,11 +79,12 @@ chain::Program chain_of(std::initializer_list<Wish> wishes) {
 }
 
 /// Steps as a text: "g" gather, "n0-2" nodes, "t1" tickets, "c1" commit, "p" pack, "s" snapshot; with a mark behind for
-/// what they do besides.
+/// what they do besides. In brackets what batches do one after the other.
 std::string text_of(const std::vector<Step>& steps) {
     std::string text;
     for (const Step& step : steps) {
         text += text.empty() ? "" : " ";
+        if (step.awaits_sequence) text += "(";
         switch (step.kind) {
             case Kind::gather: text += "g"; break;
             case Kind::nodes: text += "n" + std::to_string(step.first) + "-" + std::to_string(step.last); break;
@@ -99,7 +100,8 @@ std::string text_of(const std::vector<Step>& steps) {
         if (step.end) text += ">";
         if (step.hold_last) text += "h";
         if (step.keys_of_next) text += "k";
-        if (step.snapshot) text += "$";
+        if (step.snapshot != 0) text += "$";
+        if (step.releases_sequence) text += ")";
     }
     return text;
 }
@@ -115,44 +117,44 @@ TEST(Steps, AreOneWhereNobodyAsksForAnOrder) {
 }
 
 TEST(Steps, CutTheChainBeforeWhatIsNumbered) {
-    EXPECT_EQ(steps_of({Wish::order}), "n0-0<k t0$ n0-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::order, Wish::nothing}), "n0-1<k t1$ n1-3>");
-    EXPECT_EQ(steps_of({Wish::order, Wish::order}), "n0-0<k t0 n0-1k t1$ n1-2>");
+    EXPECT_EQ(steps_of({Wish::order}), "n0-0<k (t0$) n0-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::order, Wish::nothing}), "n0-1<k (t1$) n1-3>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::order}), "n0-0<k (t0$) n0-1k (t1$) n1-2>");
 }
 
 TEST(Steps, CommitBehindTheNfThatCommits) {
-    EXPECT_EQ(steps_of({Wish::commit}), "n0-0<k t0 n0-1h c0$ n1-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::commit, Wish::nothing}), "n0-1<k t1 n1-2h c1$ n2-3>");
-    EXPECT_EQ(steps_of({Wish::no_commit, Wish::nothing}), "n0-0<k t0$ n0-2>") << "these tables commit nothing";
+    EXPECT_EQ(steps_of({Wish::commit}), "n0-0<k (t0 n0-1h c0$) n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::commit, Wish::nothing}), "n0-1<k (t1 n1-2h c1$) n2-3>");
+    EXPECT_EQ(steps_of({Wish::no_commit, Wish::nothing}), "n0-0<k (t0$) n0-2>") << "these tables commit nothing";
 }
 
 TEST(Steps, RunWhatHasStatePerKeyByItself) {
-    EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k a k0 w0$ n1-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k a k1 w1$ n2-3>");
-    EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k a k0 w0 n1-1k k1 w1$ n2-2>");
-    EXPECT_EQ(steps_of({Wish::keyed_end}), "n0-0<k n0-1h a k0 w0$ n1-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h a k1 w1$ n2-3>");
-    EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k t0 n0-1k k1 w1$ n2-2>") << "it has its turn already";
-    EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k a k0 w0 n1-1k t1 n1-2h c1$ n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k (a k0 w0$) n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k (a k1 w1$) n2-3>");
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k (a k0 w0$) n1-1k (a k1 w1$) n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed_end}), "n0-0<k n0-1h (a k0 w0$) n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h (a k1 w1$) n2-3>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k (t0$) n0-1k (a k1 w1$) n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k (a k0 w0$) n1-1k (t1 n1-2h c1$) n2-2>");
 }
 
-TEST(Steps, TakeTheSnapshotWhenAllStateIsComplete) {
-    EXPECT_EQ(steps_of({Wish::state}), "n0-1<> s$");
-    EXPECT_EQ(steps_of({Wish::order, Wish::state}), "n0-0<k t0 n0-2> s$")
+TEST(Steps, TakeTheSnapshotWhenTheStateIsComplete) {
+    EXPECT_EQ(steps_of({Wish::state}), "n0-1<> (s$)");
+    EXPECT_EQ(steps_of({Wish::order, Wish::state}), "n0-0<k (t0$) n0-2> (s$)")
         << "what is changed in no order is complete at the end";
     EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing}).find('$'), std::string::npos);
 }
 
 TEST(Steps, AreOneForEachNfWhenPipelined) {
     EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing, Wish::nothing}, Mode::pipelined), "n0-1< n1-2 n2-3>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::order}, Mode::pipelined), "n0-1<k t1$ n1-2>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::order}, Mode::pipelined), "n0-1<k (t1$) n1-2>");
 }
 
 TEST(Steps, FetchAndPackWhereThatIsAskedFor) {
     const chain::Program program = chain_of({Wish::nothing});
     EXPECT_EQ(text_of(plan_steps(program, {.gather = true})), "g n0-1<>");
     EXPECT_EQ(text_of(plan_steps(program, {.pack = true})), "n0-1<> p");
-    EXPECT_EQ(text_of(plan_steps(chain_of({Wish::order}), {.gather = true, .pack = true})), "g n0-0<k t0$ n0-1> p");
+    EXPECT_EQ(text_of(plan_steps(chain_of({Wish::order}), {.gather = true, .pack = true})), "g n0-0<k (t0$) n0-1> p");
 }
 
 /// For chains of up to eight NFs with any wishes, in every mode.
@@ -175,12 +177,31 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
                             .shared_state = random(2) != 0};
         const std::vector<Step> steps = plan_steps(program, options);
         const std::string text = text_of(steps);
-        unsigned begins = 0, ends = 0, snapshots = 0, awaits = 0, passes = 0;
+        const std::vector<uint16_t> owners = sequences_of(program);
+        unsigned begins = 0, ends = 0, states = 0, awaited = 0, passed = 0;
+        bool open = false;
         uint16_t next = 0;  // node that no step has run yet
         for (size_t i = 0; i < steps.size(); ++i) {
             const Step& step = steps[i];
-            begins += step.begin, ends += step.end, snapshots += step.snapshot, awaits += step.awaits_sequence,
-                passes += step.releases_sequence;
+            begins += step.begin, ends += step.end;
+            ASSERT_EQ(states & step.snapshot, 0u) << text << ": each state once";
+            states |= step.snapshot;
+            if (step.awaits_sequence) {
+                ASSERT_FALSE(open) << text;
+                ASSERT_EQ(step.first_sequence, awaited) << text << ": all, in their order";
+                ASSERT_GT(step.last_sequence, step.first_sequence) << text;
+                awaited = step.last_sequence;
+                open = true;
+            }
+            if (step.in_order()) {
+                ASSERT_TRUE(open && step.last_sequence == awaited) << text;
+                ASSERT_TRUE(step.kind == Kind::snapshot || owners[step.first_sequence] == step.first) << text;
+            }
+            if (step.releases_sequence) {
+                ASSERT_TRUE(open) << text;
+                passed = step.last_sequence;
+                open = false;
+            }
             ASSERT_EQ(step.resident, options.mode == Mode::persistent) << text;
             if (step.kind == Kind::nodes) {
                 ASSERT_EQ(step.first, next) << text << ": every node runs once, in order";
@@ -192,11 +213,12 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
                 ASSERT_EQ(next, step.first) << text << ": it has not run before it is numbered";
             }
             if (step.kind == Kind::keyed) {
-                const Step& keys = steps[i - 1].kind == Kind::turn ? steps[i - 2] : steps[i - 1];
+                ASSERT_EQ(steps[i - 1].kind, Kind::turn) << text << ": its own blocks must not wait";
+                const Step& keys = steps[i - 2];
                 ASSERT_TRUE(keys.keys_of_next && keys.last == step.first) << text << ": keys are there";
                 ASSERT_EQ(next, step.first) << text;
                 ASSERT_EQ(steps[i + 1].kind, Kind::sweep) << text << ": one block, which may let the next batch begin";
-                ASSERT_FALSE(step.awaits_sequence || step.releases_sequence || step.snapshot) << text;
+                ASSERT_FALSE(step.awaits_sequence || step.releases_sequence || step.snapshot != 0) << text;
                 next = step.last;
             }
             if (step.kind == Kind::commit) {
@@ -206,11 +228,11 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
         ASSERT_EQ(next, wishes.size()) << text;
         ASSERT_EQ(begins, 1u) << text;
         ASSERT_EQ(ends, 1u) << text;
-        const bool any_state = std::any_of(wishes.begin(), wishes.end(),
-                                           [](Wish wish) { return wish != Wish::nothing; });
-        ASSERT_EQ(snapshots, any_state ? 1u : 0u) << text;
-        ASSERT_EQ(awaits, any_state ? 1u : 0u) << text;
-        ASSERT_EQ(passes, any_state ? 1u : 0u) << text;
+        const auto with_state = wishes.size() - static_cast<size_t>(std::ranges::count(wishes, Wish::nothing));
+        ASSERT_EQ(states, (1u << with_state) - 1) << text << ": every state comes back";
+        ASSERT_EQ(owners.size(), with_state) << text;
+        ASSERT_EQ(awaited, with_state) << text;
+        ASSERT_EQ(passed, with_state) << text;
     }
 }
 

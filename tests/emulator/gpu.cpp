@@ -54,6 +54,12 @@ private:
     size_t free_ = 0;  // threads that wait
 };
 
+size_t queues_of_a_gpu() {
+    const char* named = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    const size_t count = named != nullptr ? strtoul(named, nullptr, 10) : 8;
+    return count < 1 ? 1 : count > 32 ? 32 : count;
+}
+
 /// How long a launch waits before it begins, each time another time.
 std::chrono::microseconds lag() {
     static const char* const named = std::getenv("EMULATED_LAG");
@@ -155,7 +161,7 @@ size_t Memory::free_bytes() {
     return bytes_ - used_;
 }
 
-Gpu::Gpu(int its_ordinal) : ordinal(its_ordinal), memory(megabytes_of_a_gpu() << 20) {}
+Gpu::Gpu(int its_ordinal) : queues(queues_of_a_gpu()), ordinal(its_ordinal), memory(megabytes_of_a_gpu() << 20) {}
 
 void Gpu::wait() {
     const std::lock_guard lock(streams_mutex);
@@ -176,7 +182,7 @@ void Gpu::wait_alone() {
     }
 }
 
-Stream::Stream(Gpu& gpu, std::set<unsigned> sms) : gpu_(gpu), sms_(std::move(sms)) {
+Stream::Stream(Gpu& gpu, std::set<unsigned> sms) : gpu_(gpu), queue_(gpu.next_queue()), sms_(std::move(sms)) {
     const std::lock_guard lock(gpu_.streams_mutex);
     gpu_.streams.insert(this);
 }
@@ -195,42 +201,55 @@ void Event::come(uint64_t number) {
     }
 }
 
-void Stream::put(std::function<void()> what) {
+void Queue::put(Stream& stream, std::function<void()> what) {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(what));
+    waiting_.emplace_back(&stream, std::move(what));
     if (active_) return;
     active_ = true;
     Workers::all().run([this] { drain(); });
 }
 
-void Stream::drain() {
+void Queue::drain() {
     std::unique_lock lock(mutex_);
-    while (!queue_.empty()) {
-        {
-            const std::function<void()> what = std::move(queue_.front());
-            queue_.pop_front();
-            lock.unlock();
-            if (gpu_.failed == kSuccess) what();
-        }
+    while (!waiting_.empty()) {
+        auto [stream, what] = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        if (stream->gpu_.failed == kSuccess) what();
+        what = nullptr;
+        stream->done();
         lock.lock();
     }
     active_ = false;
-    idle_.notify_all();
+}
+
+void Stream::put(std::function<void()> what) {
+    {
+        const std::lock_guard lock(mutex_);
+        ++pending_;
+    }
+    queue_.put(*this, std::move(what));
+}
+
+/// Nobody looks at the stream any more once its last work is: it may be gone then.
+void Stream::done() {
+    const std::lock_guard lock(mutex_);
+    if (--pending_ == 0) idle_.notify_all();
 }
 
 bool Stream::idle() {
     const std::lock_guard lock(mutex_);
-    return !active_;
+    return pending_ == 0;
 }
 
 bool Stream::wait_until(std::chrono::steady_clock::time_point end) {
     std::unique_lock lock(mutex_);
-    return idle_.wait_until(lock, end, [this] { return !active_; });
+    return idle_.wait_until(lock, end, [this] { return pending_ == 0; });
 }
 
 void Stream::wait() {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return !active_; });
+    idle_.wait(lock, [this] { return pending_ == 0; });
 }
 
 void Launch::take_parameters(void** from) {

@@ -1,4 +1,4 @@
-// An emulated GPU: its memory, and streams that do one thing after the other, each beside the others.
+// An emulated GPU: its memory, and streams that do one thing after the other, beside those in other queues.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <set>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "block.hpp"
@@ -59,8 +60,22 @@ private:
 
 class Stream;
 
+/// A queue of the hardware: streams share it, and what stands in it is done in the order in which it came, whichever
+/// stream it is of. A GPU has as many as CUDA_DEVICE_MAX_CONNECTIONS says, or 8, and its streams are dealt to them.
+class Queue {
+public:
+    void put(Stream& stream, std::function<void()> what);
+
+private:
+    void drain();
+    std::mutex mutex_;
+    std::deque<std::pair<Stream*, std::function<void()>>> waiting_;
+    bool active_ = false;
+};
+
 struct Gpu {
     explicit Gpu(int its_ordinal);
+    Queue& next_queue() { return queues[streams_made++ % queues.size()]; }
     /// Waits until all streams are idle.
     void wait();
     /// The same, as the driver does before it takes memory away: it puts no kernel on a stream meanwhile. If a kernel
@@ -68,6 +83,8 @@ struct Gpu {
     void wait_alone();
     std::shared_mutex launches;             ///< shared by those who put a kernel on a stream
     std::atomic<size_t> local_bytes{1024};  ///< set aside for each thread of a kernel
+    std::vector<Queue> queues;
+    std::atomic<size_t> streams_made{0};
     std::mutex streams_mutex;
     std::set<Stream*> streams;
     const int ordinal;
@@ -110,13 +127,14 @@ public:
     bool wait_until(std::chrono::steady_clock::time_point end);
 
 private:
-    void drain();
+    friend class Queue;
+    void done();
     Gpu& gpu_;
+    Queue& queue_;
     const std::set<unsigned> sms_;
     std::mutex mutex_;
     std::condition_variable idle_;
-    std::deque<std::function<void()>> queue_;
-    bool active_ = false;
+    size_t pending_ = 0;
 };
 
 class PtxModule;

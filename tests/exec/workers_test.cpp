@@ -109,13 +109,17 @@ INSTANTIATE_TEST_SUITE_P(WithCallThread, Workers,
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 
-/// A batch of another worker that was put on the device before, and never comes to its sequence.
+/// A batch of another chain that was put on the device before, and never comes to its end.
 class OrderOfWorkers : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, OrderOfWorkers, testing::ValuesIn(offload_devices()), device_test_name);
-TEST_P(OrderOfWorkers, KeepsNoBatchWaitingForThoseOfOthers) {
+TEST_P(OrderOfWorkers, KeepsNoBatchWaitingForThoseOfOtherChains) {
     MILLRACE_NEEDS_DEVICE(GetParam());
     const auto device = open_device(GetParam());
-    device->order_gate()->batches = device->order_gate()->launched_sequences = 1;
+    const chain::Configuration other = into_tunnel(GetParam());
+    const chain::Program& program = *other.chains[0];
+    const auto sequence = device->order_gate()->sequence_of(
+        program.nodes[device::sequences_of(program).front()].nf->image());
+    sequence->follow(++device->order_gate()->batches);
     exec::OffloadOptions options;
     options.patience = std::chrono::seconds(20);
     const std::vector<Frame> frames = random_frames(300, 61);

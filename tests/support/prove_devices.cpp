@@ -100,7 +100,7 @@ bool kernels_are_to_fail() { return std::getenv(kKernelsFail) != nullptr; }
 
 int run_all_tests(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
-    device::cuda::Driver::expect_waiting_kernels();
+    device::cuda::Driver::expect_residents();
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     if (kernels_are_to_fail()) {
         SimDevice::all().faults = {{Fault::Kind::kernel_fails, 0}};

@@ -18,7 +18,7 @@ namespace millrace::tenancy {
 namespace {
 
 constexpr uint32_t kOutcomes = 2;
-constexpr uint64_t kMost = 1 << 20;
+constexpr uint64_t kMax = 1 << 20;
 
 DeviceHalf some_half(size_t arrays = 2) {
     DeviceHalf half;
@@ -47,7 +47,7 @@ TEST(DeviceHalves, ComeAsTheyWereSent) {
     for (const size_t arrays : {size_t{0}, size_t{1}, size_t{kMaxArrays}}) {
         const DeviceHalf sent = some_half(arrays);
         const auto memory = sealed_memory(half_bytes(sent));
-        const DeviceHalf came = read_half(memory->get(), kMost, kOutcomes);
+        const DeviceHalf came = read_half(memory->get(), kMax, kOutcomes);
         EXPECT_EQ(came.function, sent.function);
         EXPECT_EQ(came.ptx, sent.ptx);
         EXPECT_EQ(came.to_terms, sent.to_terms);
@@ -130,7 +130,7 @@ TEST(DeviceHalves, WithAnyByteChangedAreRefusedOrWhole) {
 
 TEST(DeviceHalves, InMemoryThatCouldChangeAreRefused) {
     const std::vector<uint8_t> bytes = half_bytes(some_half());
-    const auto refusal = [](int memory, uint64_t most = kMost) {
+    const auto refusal = [](int memory, uint64_t most = kMax) {
         return refusal_of([&] { read_half(memory, most, kOutcomes); });
     };
     const char* const changes = "the device half lies in memory that could change";
@@ -169,7 +169,7 @@ TEST(DeviceHalves, AreOfferedOnce) {
                [](Attachment& attachment) {
                    const auto came = attachment.take_offer();
                    ASSERT_NE(came, nullptr);
-                   EXPECT_EQ(read_half(came->get(), kMost, kOutcomes).function, some_half().function);
+                   EXPECT_EQ(read_half(came->get(), kMax, kOutcomes).function, some_half().function);
                    EXPECT_EQ(attachment.take_offer(), nullptr);
                    EXPECT_EQ(attachment.unasked(), 0u);
                    EXPECT_TRUE(attachment.attached());

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMost = 8;  ///< tenants of a mix; two at least
+constexpr size_t kMax = 8;  ///< tenants of a mix; two at least
 
 std::string name_of(size_t number) { return fmt::format("m{}", number); }
 
@@ -26,9 +26,9 @@ struct Promised {
 std::vector<Promised> draw(std::mt19937& random, double capacity, double latency_us) {
     std::uniform_real_distribution<double> part(0.2, 1);
     std::vector<size_t> all;
-    for (size_t i = 0; i < kMost; ++i) all.push_back(i);
+    for (size_t i = 0; i < kMax; ++i) all.push_back(i);
     std::ranges::shuffle(all, random);
-    all.resize(std::uniform_int_distribution<size_t>(2, kMost)(random));
+    all.resize(std::uniform_int_distribution<size_t>(2, kMax)(random));
     std::vector<Promised> mix;
     for (const size_t tenant : all) {
         constexpr double kTimes[] = {1, 2, 5, 10};
@@ -41,7 +41,7 @@ std::vector<Promised> draw(std::mt19937& random, double capacity, double latency
 /// Whoever is not of the mix is promised nothing.
 std::map<std::string, std::string> keys_of(const std::vector<Promised>& mix) {
     std::map<std::string, std::string> keys;
-    for (size_t i = 0; i < kMost; ++i) keys[name_of(i)] = "";
+    for (size_t i = 0; i < kMax; ++i) keys[name_of(i)] = "";
     for (const Promised& own : mix)
         keys[name_of(own.tenant)] = fmt::format(", rate: {:.0f}, latency: {:.0f}us, patience: {:.0f}us", own.rate,
                                                 own.latency_us, std::min(own.latency_us, 1e7));
@@ -64,13 +64,13 @@ void TenantBench::mixes() {
     if (!has_time(8)) return;
     options_.progress("mixes: the tenants come");
     std::vector<SceneChain> chains;
-    for (size_t i = 0; i < kMost; ++i) chains.push_back({name_of(i), {function(i, name_of(i))}, 1});
+    for (size_t i = 0; i < kMax; ++i) chains.push_back({name_of(i), {function(i, name_of(i))}, 1});
     TenantScene scene(scene_options(), chains);
     scene.attach();
     scene.start();
     // What all of them carry together, and how long a packet takes at a third of that.
     double capacity = 0;
-    for (size_t i = 0; i < kMost; ++i) scene.set_rate(name_of(i), 0);
+    for (size_t i = 0; i < kMax; ++i) scene.set_rate(name_of(i), 0);
     scene.pass(span(0.5));
     SceneSpan before = scene.now();
     scene.pass(span(1));
@@ -78,10 +78,10 @@ void TenantBench::mixes() {
     for (const auto& [name, own] : took.chains) capacity += double(own.sent) / took.seconds;
     if (capacity == 0) {
         // So slow that what comes pushes out all that was asked about before its answer.
-        for (size_t i = 0; i < kMost; ++i) scene.set_rate(name_of(i), 1);
+        for (size_t i = 0; i < kMax; ++i) scene.set_rate(name_of(i), 1);
         capacity = std::max(carried(scene, name_of(0)).rate, 10.0);
     }
-    for (size_t i = 0; i < kMost; ++i) scene.set_rate(name_of(i), std::max(capacity / 3 / kMost, 1.0));
+    for (size_t i = 0; i < kMax; ++i) scene.set_rate(name_of(i), std::max(capacity / 3 / kMax, 1.0));
     scene.pass(span(0.5));
     before = scene.now();
     scene.pass(span(1));
@@ -100,7 +100,7 @@ void TenantBench::mixes() {
         std::vector<Promised> mix;
         for (bool in = false; !in;) {
             mix = draw(random, capacity, latency_us);
-            for (size_t i = 0; i < kMost; ++i) scene.set_rate(name_of(i), 1);
+            for (size_t i = 0; i < kMax; ++i) scene.set_rate(name_of(i), 1);
             try {
                 scene.change(keys_of(mix));
                 in = true;

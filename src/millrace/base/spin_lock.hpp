@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <thread>
 
 namespace millrace {
@@ -40,31 +39,6 @@ public:
 
 private:
     std::atomic<bool> taken_{false};
-};
-
-/// The same for sections that many threads may be in at once, or one alone, who comes first: nobody else enters while
-/// it waits. No section may be entered from within another. Fits std::shared_lock and std::unique_lock.
-class SharedSpinLock {
-public:
-    void lock_shared() noexcept {
-        for (SpinWait wait;;) {
-            within_.fetch_add(1);
-            if (!closed_) return;
-            within_.fetch_sub(1);
-            while (closed_.load(std::memory_order_relaxed)) wait.again();
-        }
-    }
-    void unlock_shared() noexcept { within_.fetch_sub(1, std::memory_order_release); }
-    void lock() noexcept {
-        SpinWait wait;
-        while (closed_.exchange(true)) wait.again();
-        while (within_ != 0) wait.again();
-    }
-    void unlock() noexcept { closed_.store(false, std::memory_order_release); }
-
-private:
-    std::atomic<uint32_t> within_{0};
-    std::atomic<bool> closed_{false};
 };
 
 }  // namespace millrace

@@ -16,7 +16,7 @@ constexpr double kOverheadNs = 10'000;
 
 /// Multiprocessors of a chain whose batches wait for each other on the GPU: there must be room for all that wait, and
 /// for the one that they wait for. A multiprocessor has room for three, whatever else the kernels take of it.
-constexpr uint32_t kOrderedSms = (schedule::kMostOrderedBatches + 2) / 3;
+constexpr uint32_t kOrderedSms = (schedule::kMaxOrderedBatches + 2) / 3;
 
 Sharer sharer_of(const Program& program, size_t chain, std::string who, const Promise& promise, unsigned workers) {
     Sharer sharer{std::move(who), promise, chain,
@@ -50,7 +50,7 @@ std::vector<schedule::Tenant> all_loads(const std::vector<Sharer>& sharers) {
 
 /// The others that were promised something and have room, those with most multiprocessors first.
 std::string others_text(const SharedDevice& shared, size_t refused) {
-    constexpr size_t kMost = 4;
+    constexpr size_t kMax = 4;
     std::vector<std::pair<uint32_t, size_t>> others;
     for (size_t i = 0; i < shared.sharers.size(); ++i)
         if (i != refused && shared.sharers[i].promise.made() && shared.plan.assignments[i])
@@ -58,7 +58,7 @@ std::string others_text(const SharedDevice& shared, size_t refused) {
     if (others.empty()) return "nobody else was promised anything";
     std::ranges::stable_sort(others, std::ranges::greater(), &std::pair<uint32_t, size_t>::first);
     std::string text = "promised besides: ";
-    for (size_t i = 0; i < std::min(others.size(), kMost); ++i) {
+    for (size_t i = 0; i < std::min(others.size(), kMax); ++i) {
         const auto& [sms, number] = others[i];
         const Sharer& other = shared.sharers[number];
         const size_t in_turn = shared.plan.partitions[shared.plan.assignments[number]->partition].tenants.size() - 1;
@@ -66,7 +66,7 @@ std::string others_text(const SharedDevice& shared, size_t refused) {
                             other.promise.where.line, other.promise.text(), sms,
                             in_turn == 0 ? "" : fmt::format(" in turn with {} more", in_turn));
     }
-    if (others.size() > kMost) text += fmt::format("; and {} more", others.size() - kMost);
+    if (others.size() > kMax) text += fmt::format("; and {} more", others.size() - kMax);
     return text;
 }
 

@@ -112,7 +112,7 @@ TenantFunction::TenantFunction(const Config& entry, const Tenant& tenant) : tena
 
 /// A packet waits so long for an answer that does not come: no latency below that can be kept.
 void TenantFunction::read_patience(const Config& entry) {
-    constexpr std::chrono::nanoseconds kLeast = std::chrono::microseconds(100), kMost = std::chrono::seconds(10);
+    constexpr std::chrono::nanoseconds kLeast = std::chrono::microseconds(100), kMax = std::chrono::seconds(10);
     promise_ = read_promise(entry);
     const std::chrono::nanoseconds latency = promise_.latency;
     if (latency.count() > 0 && latency < kLeast)
@@ -122,7 +122,7 @@ void TenantFunction::read_patience(const Config& entry) {
     const auto patience = entry.find("patience");
     if (!patience) return;
     patience_ = patience->duration();
-    if (patience_ < kLeast || patience_ > kMost) patience->fail("a tenant answers within 100us to 10s");
+    if (patience_ < kLeast || patience_ > kMax) patience->fail("a tenant answers within 100us to 10s");
     if (latency.count() > 0 && patience_ > latency)
         patience->fail("latency: " + entry.at("latency").text() + " is promised, and for " + patience->text() +
                            " packets may wait for an answer that does not come",

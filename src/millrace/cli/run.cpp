@@ -17,6 +17,7 @@
 #include "millrace/cli/signals.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
+#include "millrace/device/cuda/driver.hpp"
 #include "millrace/exec/promises/promise_watch.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/openflow/agent.hpp"
@@ -82,7 +83,10 @@ void add_options(CLI::App& command, RunArguments& arguments) {
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
-    if (arguments.mode == name_of(device::Mode::persistent)) options.offload.mode = device::Mode::persistent;
+    if (arguments.mode == name_of(device::Mode::persistent)) {
+        options.offload.mode = device::Mode::persistent;
+        device::cuda::Driver::expect_residents();
+    }
     return options;
 }
 

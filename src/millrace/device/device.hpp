@@ -265,6 +265,9 @@ struct StepOptions {
     bool timed = false;         ///< steps with nodes tell what each part of them takes
 };
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options);
+/// The node of each of its sequences (Step::first_sequence): those with an order, and then those that change state in
+/// none.
+std::vector<uint16_t> sequences_of(const chain::Program& program);
 /// A step for people: "firewall → nids", "numbering for ipsec".
 std::string step_text(const chain::Program& program, const Step& step);
 

@@ -1,6 +1,8 @@
 #include "millrace/device/order_gate.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "millrace/device/turns.hpp"
@@ -25,6 +27,31 @@ uint32_t* OrderGate::share(const std::shared_ptr<Device>& device, const StateArr
     auto& shared = shared_[state.host];
     if (shared == nullptr) shared = std::make_unique<SharedState>(device, state);
     return shared->words();
+}
+
+std::shared_ptr<StateSequence> OrderGate::sequence_of(const nf::Image& image) {
+    const std::lock_guard lock(mutex);
+    // Batches keep what they go by: where nobody has it, all are through.
+    std::erase_if(sequences_, [](const auto& entry) { return entry.second.gone(); });
+    std::shared_ptr<StateSequence> sequence;
+    for (const nf::Image::Array& array : image.arrays()) {
+        const auto known = sequences_.find(array.data);
+        const auto its = known != sequences_.end() ? known->second.sequence.lock() : nullptr;
+        if (its == nullptr || its == sequence) continue;
+        if (sequence != nullptr) throw DeviceError("state of two network functions has come together in one");
+        sequence = its;
+    }
+    if (sequence == nullptr) {
+        auto place = std::ranges::find_if(taken_, [](const auto& one) { return one.expired(); });
+        if (place == taken_.end() && taken_.size() == Sequencer::kPlaces)
+            throw DeviceError("more than " + std::to_string(Sequencer::kPlaces) + " network functions have an order");
+        if (place == taken_.end()) place = taken_.emplace(place);
+        sequence = std::make_shared<StateSequence>(static_cast<uint32_t>(place - taken_.begin()));
+        *place = sequence;
+    }
+    for (const nf::Image::Array& array : image.arrays())
+        if (array.is_state()) sequences_[array.data] = {array.owner, sequence};
+    return sequence;
 }
 
 std::shared_ptr<uint64_t> OrderGate::sequence_word(const std::shared_ptr<Device>& device) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/device/device.hpp"
@@ -27,6 +28,23 @@ private:
     void* const memory_;
 };
 
+/// Which of the batches that change an NF's state was the last to be launched. All chains that have the NF, of all
+/// workers and generations, have the same one.
+class StateSequence {
+public:
+    explicit StateSequence(uint32_t place) : latest_{place} {}
+    /// The one before, now that batch `number` follows. With OrderGate::launching held.
+    SequencePoint follow(uint64_t number) {
+        const SequencePoint before = latest_;
+        latest_.word = number << SequencePoint::kPlaceBits | before.place();
+        return before;
+    }
+    uint32_t place() const { return latest_.place(); }
+
+private:
+    SequencePoint latest_;
+};
+
 /// Keeps the ordered steps of all batches in one order, whichever worker's and device's they are: two of
 /// them must not number packets or commit at once, and the host's copy of state must never fall back
 /// behind what a packet that has left was numbered by. Locked once or twice a batch, and only by ordered chains.
@@ -36,25 +54,21 @@ private:
 /// of the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go
 /// over to the CPU, from the host's copy.
 ///
-/// The batches of a single device have sequence numbers, which their kernels wait for: the driver is asked for nothing
-/// but those kernels. Those of one worker go in the order in which they were submitted, those of several as they get
-/// ready, so that no batch waits for one that takes longer (BatchView::sequence). Between devices each batch waits for
-/// the event of the one before.
+/// The batches of a single device have numbers, in the order in which they are launched. Their kernels wait for it, by
+/// the state of each NF (BatchView::after): the driver is asked for nothing but those kernels. Between devices each
+/// batch waits for the event of the one before.
 struct OrderGate {
     SpinLock mutex;
-    /// Shared while the kernels of a batch with a sequence number are launched, from the first that has an order to the
-    /// last: once the first runs, those of other batches wait for the last. A device takes it alone around calls by
-    /// which its driver waits for all kernels to end and launches no others meanwhile. Were a batch half launched then,
-    /// that would take for ever. Before the mutex.
-    SharedSpinLock launches;
+    /// Held while the kernels of a batch are launched, from the first that has an order to the last. So kernels wait
+    /// only for what has been launched before them, all of it: whatever stands in front of that in a queue of the GPU
+    /// waits for nothing behind it. A device takes it around calls by which its driver waits for all kernels to end and
+    /// launches no others meanwhile. Before the mutex.
+    SpinLock launching;
     Device* last_device = nullptr;
-    EventId last = 0;                  ///< behind the ordered steps of the latest batch; 0: none
-    uint64_t batches = 0;              ///< that have passed
-    uint64_t resident_sequences = 0;   ///< of those, that resident kernels keep in order by themselves
-    uint64_t launched_sequences = 0;   ///< of those, whose launched kernels do (device::BatchView::sequence)
-    std::atomic<bool> broken{false};   ///< a device has failed; written under the mutex
-    std::atomic<uint64_t> engines{0};  ///< that have had to do with it, so that each has a place of its own among
-                                       ///< Sequencer::done
+    EventId last = 0;                 ///< behind the ordered steps of the latest batch; 0: none
+    uint64_t batches = 0;             ///< that have passed
+    uint64_t resident_sequences = 0;  ///< of those, that resident kernels keep in order by themselves
+    std::atomic<bool> broken{false};  ///< a device has failed; written under the mutex
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
     /// state and with less may be in flight together.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;
@@ -66,6 +80,10 @@ struct OrderGate {
     /// By host copy of a state that does not come back with batches: the hand-over to the CPU that brought it there.
     std::map<const void*, uint64_t> returned;
 
+    /// What keeps the batches that change these arrays in sequence, one NF's, as long as somebody has it. Throws
+    /// DeviceError when there are too many, or the arrays were of several NFs. Takes the mutex.
+    std::shared_ptr<StateSequence> sequence_of(const nf::Image& image);
+
     /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the
     /// mutex.
     uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);
@@ -74,6 +92,13 @@ struct OrderGate {
     std::shared_ptr<uint64_t> sequence_word(const std::shared_ptr<Device>& device);
 
 private:
+    struct OfState {
+        std::weak_ptr<const void> owner;
+        std::weak_ptr<StateSequence> sequence;
+        bool gone() const { return owner.expired() || sequence.expired(); }
+    };
+    std::map<const void*, OfState> sequences_;         // by the host's copy of an array
+    std::vector<std::weak_ptr<StateSequence>> taken_;  // by place
     std::weak_ptr<uint64_t> sequence_word_;
     std::map<const void*, std::unique_ptr<SharedState>> shared_;  // by host copy
 };

@@ -4,6 +4,58 @@
 
 namespace millrace::device {
 
+namespace {
+
+/// The bits of node `number`'s states among all of the program's.
+uint32_t states_of(const chain::Program& program, size_t number) {
+    uint32_t bits = 0;
+    unsigned next = 0;
+    for (size_t i = 0; i <= number; ++i) {
+        if (program.nodes[i].nf == nullptr) continue;
+        for (const nf::Image::Array& array : program.nodes[i].nf->image().arrays()) {
+            if (array.changing_bytes == 0 || next >= kMaxStateArrays) continue;
+            if (i == number) bits |= 1u << next;
+            ++next;
+        }
+    }
+    return bits;
+}
+
+/// Steps with an order are neighbours if they are for the same NF, but for what it does in no order.
+void number_sequences(const chain::Program& program, std::vector<Step>& steps) {
+    const std::vector<uint16_t> owners = sequences_of(program);
+    uint8_t next = 0;
+    Step* last = nullptr;  // of the NF that is being looked at
+    for (Step& step : steps) {
+        if (!step.in_order()) continue;
+        if (last != nullptr && last->first == step.first) {
+            last->snapshot = 0;
+            last->releases_sequence = false;
+        } else {
+            step.awaits_sequence = true;
+            if (last != nullptr) next = last->last_sequence;
+        }
+        const bool for_all = step.kind == Step::Kind::snapshot;
+        step.first_sequence = next;
+        step.last_sequence = static_cast<uint8_t>(for_all ? owners.size() : next + 1u);
+        for (size_t i = step.first_sequence; i < step.last_sequence; ++i)
+            step.snapshot |= states_of(program, owners[i]);
+        step.releases_sequence = true;
+        last = &step;
+    }
+}
+
+}  // namespace
+
+std::vector<uint16_t> sequences_of(const chain::Program& program) {
+    std::vector<uint16_t> owners;
+    for (size_t i = 0; i < program.stage_count(); ++i)
+        if (program.nodes[program.stage(i).first].type->ordered()) owners.push_back(program.stage(i).first);
+    for (size_t i = 0; i < program.nodes.size(); ++i)
+        if (program.nodes[i].changes_state_in_no_order()) owners.push_back(static_cast<uint16_t>(i));
+    return owners;
+}
+
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options) {
     std::vector<Step> steps;
     if (options.gather) steps.push_back({Step::Kind::gather});
@@ -17,8 +69,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const auto add_keyed = [&](uint16_t i) {
         const auto next = static_cast<uint16_t>(i + 1);
         // The blocks of the step itself must not wait for another batch: they could be all that there is room for.
-        if (std::none_of(steps.begin(), steps.end(), [](const Step& step) { return step.in_order(); }))
-            steps.push_back({Step::Kind::turn, i, i});
+        steps.push_back({Step::Kind::turn, i, i});
         steps.push_back({Step::Kind::keyed, i, next});
         steps.push_back({Step::Kind::sweep, i, next});
         first = next;
@@ -58,17 +109,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     // What NFs without an order change, such as counters, is complete when all have run.
     const auto in_no_order = [](const chain::Node& node) { return node.changes_state_in_no_order(); };
     if (std::any_of(program.nodes.begin(), program.nodes.end(), in_no_order))
-        steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
-    for (size_t i = steps.size(); i-- > 0 && !steps.back().snapshot;) {
-        if (!steps[i].in_order()) continue;
-        steps[i].snapshot = true;
-        break;
-    }
-    const auto in_order = [](const Step& step) { return step.in_order(); };
-    if (const auto earliest = std::find_if(steps.begin(), steps.end(), in_order); earliest != steps.end()) {
-        earliest->awaits_sequence = true;
-        std::find_if(steps.rbegin(), steps.rend(), in_order)->releases_sequence = true;
-    }
+        steps.push_back({.kind = Step::Kind::snapshot, .first = count, .last = count});
+    number_sequences(program, steps);
     const auto numbering = std::find_if(steps.begin(), steps.end(),
                                         [](const Step& step) { return step.kind == Step::Kind::tickets; });
     if (options.shared_state && numbering != steps.end()) numbering->take_states = true;

@@ -15,7 +15,7 @@ struct SmRange {
 
 /// Batches in flight of ordered chains, of all workers, for which partitions of their least size have room. Where there
 /// may be more, such chains have no partition.
-inline constexpr uint32_t kMostOrderedBatches = 72;
+inline constexpr uint32_t kMaxOrderedBatches = 72;
 
 struct GpuShare {
     SmRange sms;

@@ -152,9 +152,9 @@ CommonPlan make_common_plan(std::vector<Tenant> tenants, const Gpu& gpu, Sharing
         for (Tenant& tenant : tenants) tenant.load.rate = rate;
         return make_plan(tenants, gpu, sharing);
     };
-    constexpr double kMost = 1e12, kClose = 1.001;
+    constexpr double kMax = 1e12, kClose = 1.001;
     CommonPlan best;
-    for (double low = 1, high = kMost; high > low * kClose;) {
+    for (double low = 1, high = kMax; high > low * kClose;) {
         const double rate = std::sqrt(low * high);
         Plan plan = plan_of(rate);
         const bool kept = std::ranges::all_of(plan.assignments,

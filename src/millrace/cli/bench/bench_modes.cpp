@@ -3,6 +3,7 @@
 
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/scratch_folder.hpp"
+#include "millrace/device/cuda/driver.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -43,6 +44,7 @@ bool only_transfers(const Way& way) {
 /// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the
 /// throughput by way of transfer.
 int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
+    if (!transfers) device::cuda::Driver::expect_residents();
     const ScratchFolder scratch;
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "millrace/device/cuda/driver.hpp"
+
 namespace millrace::cli {
 
 void OffloadArguments::add_to(CLI::App& command) {
@@ -44,6 +46,7 @@ exec::OffloadOptions OffloadArguments::options() const {
     // What is compared is no way of the engine's: lab::Comparison asks for one.
     for (const device::Mode one : device::kModes)
         if (mode == name_of(one)) options.mode = one;
+    if (options.mode == device::Mode::persistent) device::cuda::Driver::expect_residents();
     for (const exec::TransferIn one : exec::kTransfersIn)
         if (transfer_in == name_of(one)) options.transfer_in = one;
     for (const exec::TransferOut one : exec::kTransfersOut)

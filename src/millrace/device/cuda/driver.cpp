@@ -127,11 +127,15 @@ Loaded load() {
 }  // namespace
 
 void Driver::expect_waiting_kernels() {
-    // What waits behind such a kernel holds up all that comes after it in the same of the hardware's queues, of which
-    // the driver takes 8 unless told otherwise, and 32 at most; and code that is brought to the GPU when it first runs
-    // would wait for the kernel.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    // Code that is brought to the GPU when it first runs would wait for such a kernel.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
+void Driver::expect_residents() {
+    expect_waiting_kernels();
+    // It holds up what comes behind it in the same of the hardware's queues. The driver takes 8 of them unless told
+    // otherwise, and 32 at most; with these chains of launched kernels are slower (docs/benchmarks/method.md).
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 const Driver* Driver::get(std::string* why) {

@@ -109,9 +109,11 @@ struct DeviceResource {
 struct Driver {
     /// Loads the driver at the first call. Null without one; `why` then says what was missing.
     static const Driver* get(std::string* why = nullptr);
-    /// Has the driver prepare for kernels that wait for others: those that stay on a GPU (--mode persistent), and those
-    /// of chains with an order. To be called before it is loaded, and while the program has one thread.
+    /// Has the driver prepare for kernels that wait for others, those of chains with an order. To be called before it
+    /// is loaded, and while the program has one thread.
     static void expect_waiting_kernels();
+    /// The same for kernels that stay on a GPU (--mode persistent).
+    static void expect_residents();
 
     /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
     std::string text(Result result) const;

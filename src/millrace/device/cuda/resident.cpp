@@ -226,7 +226,7 @@ void ResidentKernels::pause() {
     if (pauses_++ > 0) return;
     // Whoever gave the GPU up waits for its batches no more; kernels that wait for each other still would.
     if (device_.order_gate()->broken) device_.end_waiting_kernels();
-    device_.order_gate()->launches.lock();
+    device_.order_gate()->launching.lock();
     {
         const std::lock_guard lock(posting_);
         for (Kernel* kernel : kernels_) kernel->end_behind_list();
@@ -236,7 +236,7 @@ void ResidentKernels::pause() {
 
 void ResidentKernels::resume() {
     if (--pauses_ > 0) return;
-    device_.order_gate()->launches.unlock();
+    device_.order_gate()->launching.unlock();
     if (stuck_) return;
     for (Kernel* kernel : kernels_)
         if (device_.state() == Status::ok) kernel->launch();

@@ -2,9 +2,9 @@
 //
 // Memory is freed and unpinned, and modules come and go, only when no kernel runs: such a call would wait for a
 // resident one for ever. A `Pause` around the call lets all of them end behind what is on their lists, and starts them
-// again. Nor is a batch half launched meanwhile whose ordered kernels others wait for (OrderGate::launches). All blocks
-// of all kernels must be on the GPU at the same time, as they wait for each other: together they have fewer than it has
-// multiprocessors, so that each block finds one without another of them.
+// again. Nor is a batch half launched meanwhile whose ordered kernels others wait for (OrderGate::launching). All
+// blocks of all kernels must be on the GPU at the same time, as they wait for each other: together they have fewer than
+// it has multiprocessors, so that each block finds one without another of them.
 #pragma once
 
 #include <condition_variable>

@@ -73,13 +73,21 @@ struct StateWords {
 };
 inline constexpr uint32_t kMaxStateArrays = 8;
 
-/// Keeps the ordered steps of a device's batches in sequence; in the device's memory.
+/// Most NFs of a chain whose state batches change one after the other.
+inline constexpr uint32_t kMaxSequences = 16;
+
+/// A batch and a place in Sequencer::done, in one word: the batch's number and, in the lower bits, the place.
+struct SequencePoint {
+    static constexpr uint32_t kPlaceBits = 16;
+    uint64_t word = 0;
+    MILLRACE_DEVICE uint64_t number() const { return word >> kPlaceBits; }
+    MILLRACE_DEVICE uint32_t place() const { return word & ((1u << kPlaceBits) - 1); }
+};
+
+/// By state of an NF: the number of the latest batch that has changed it and is through. In the device's memory.
 struct Sequencer {
-    static constexpr uint32_t kPlaces = 4096;  ///< more than there are workers
-    uint32_t taken = 0;                        ///< whether the ordered steps of a batch run now
-    uint64_t count = 0;                        ///< batches whose ordered steps have begun
-    uint64_t done[kPlaces]{};  ///< by BatchView::sequence modulo kPlaces, which is a worker's alone: its latest that is
-                               ///< through
+    static constexpr uint32_t kPlaces = 1u << SequencePoint::kPlaceBits;
+    uint64_t done[kPlaces]{};
 };
 
 /// What of a timed step is told of besides its stages, which go by their numbers.
@@ -119,12 +127,12 @@ struct BatchView {
     uint32_t* snapshot = nullptr;        ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;  ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStateArrays];
-    /// Its sequence number among the device's ordered batches, growing: its ordered steps begin when those of batch
-    /// `after` are through (0: there is none) and no other batch is at its own. 0: it has none, and who launches them
-    /// keeps them in order.
+    /// Its number among the device's ordered batches, growing. 0: it has none, and who launches them keeps them in
+    /// order.
     uint64_t sequence = 0;
-    uint64_t after = 0;
-    uint64_t* order = nullptr;           ///< takes how many ordered batches the device has begun, with this one
+    /// By sequence of the chain (Step::first_sequence): the batch before it that has changed the same state (0: there
+    /// is none), and the place of that state.
+    SequencePoint after[kMaxSequences];
     Sequencer* sequencer = nullptr;      ///< the device's own business
     const uint32_t* given_up = nullptr;  ///< in the host's memory: not 0 when the device has failed, so that nobody
                                          ///< need wait any more; likewise
@@ -170,7 +178,7 @@ struct Step {
         nodes,    ///< every packet through the stages [first, last), in any order of packets
         tickets,  ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
         commit,   ///< ends stage `first` for one packet after the other, in order of arrival
-        turn,     ///< nothing but waiting until the batch may begin with its steps that have an order
+        turn,     ///< nothing but waiting until the batch may begin with the step behind it
         keyed,  ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys concurrently
         sweep,  ///< frees some of the state of stage `first` that has timed out
         pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back
@@ -182,11 +190,13 @@ struct Step {
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of stage `last - 1` for its commit
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
-    bool snapshot = false;  ///< the last step that changes state: takes the snapshot of the states, and leaves them for
-                            ///< others
-    bool awaits_sequence = false;    ///< the first step with an order: see BatchView::sequence, and writes
-                                     ///< BatchView::order
-    bool releases_sequence = false;  ///< the last one
+    /// Bits of BatchView::states that are complete behind it: it takes their snapshot, and leaves them for others.
+    uint32_t snapshot = 0;
+    /// The sequences of the chain that it belongs to, where it has an order: one of each NF whose state batches change
+    /// one after the other, in the order of the steps.
+    uint8_t first_sequence = 0, last_sequence = 0;
+    bool awaits_sequence = false;    ///< the first step of these: batches begin with it in the order of their numbers
+    bool releases_sequence = false;  ///< the last one: the next batch may begin with the first
     bool keys_of_next = false;       ///< write the order keys of the packets that wait for stage `last`
     bool timed = false;              ///< of kind `nodes`: add what each part takes to BatchView::part_times
     bool resident = false;           ///< a resident kernel runs it, with all others of the program

@@ -111,11 +111,13 @@ MILLRACE_DEVICE void end_packet(const BatchView& batch, uint32_t i) {
     result.out_port = packet.out_port();
 }
 
-/// Copies the states for the host, word by word: `threads` of one block share the work.
-MILLRACE_DEVICE void snapshot_states(const BatchView& batch, uint32_t thread, uint32_t threads) {
+/// Copies those of the states whose bits are set for the host, word by word: `threads` of one block share the work.
+MILLRACE_DEVICE void snapshot_states(const BatchView& batch, uint32_t which, uint32_t thread, uint32_t threads) {
     uint32_t* to = batch.snapshot;
     for (const StateWords& state : batch.states) {
-        for (uint32_t i = thread; i < state.count; i += threads) {
+        const bool wanted = (which & 1) != 0;
+        which >>= 1;
+        for (uint32_t i = thread; wanted && i < state.count; i += threads) {
             const uint32_t word = state.words[i];
             to[i] = word;
             if (state.shared != nullptr) state.shared[i] = word;

@@ -32,11 +32,6 @@ MILLRACE_DEVICE uint64_t load_acquire(const uint64_t* at) {
     asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
     return value;
 }
-MILLRACE_DEVICE bool is_taken(const uint32_t* at) {
-    uint32_t taken;
-    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(taken) : "l"(at) : "memory");
-    return taken != 0;
-}
 /// Waits until `there` says true, or the device has failed: a kernel that is waited for may then have been refused.
 template <class There>
 MILLRACE_DEVICE void wait_until(const BatchView& batch, There&& there) {
@@ -46,34 +41,28 @@ MILLRACE_DEVICE void wait_until(const BatchView& batch, There&& there) {
 }
 }  // namespace detail
 
-/// In the first ordered step of a batch that has a sequence number: waits until it may begin. What the batches before
-/// it have written is seen from here on.
-MILLRACE_DEVICE void await_sequence(const BatchView& batch) {
+/// In the first step of the chain's sequences [first, last), of a batch that has a number: waits until the batches
+/// before it are through with them. What they have written is seen from here on.
+MILLRACE_DEVICE void await_sequence(const BatchView& batch, uint32_t first, uint32_t last) {
     if (batch.sequence == 0) return;
-    if (threadIdx.x == 0) {
-        Sequencer& sequencer = *batch.sequencer;
-        detail::wait_until(batch, [&] {
-            return detail::load_acquire(&sequencer.done[batch.after % Sequencer::kPlaces]) >= batch.after;
-        });
-        detail::wait_until(
-            batch, [&] { return !detail::is_taken(&sequencer.taken) && atomicCAS(&sequencer.taken, 0u, 1u) == 0; });
+    if (threadIdx.x < last - first) {
+        const SequencePoint after = batch.after[first + threadIdx.x];
+        const uint64_t* const done = &batch.sequencer->done[after.place()];
+        detail::wait_until(batch, [&] { return detail::load_acquire(done) >= after.number(); });
         __threadfence();
-        *batch.order = ++sequencer.count;
     }
     __syncthreads();
 }
-/// In the last one: the next batch may begin.
-MILLRACE_DEVICE void release_sequence(const BatchView& batch) {
+/// In the last one: the next batch may begin with the first.
+MILLRACE_DEVICE void release_sequence(const BatchView& batch, uint32_t first, uint32_t last) {
     if (batch.sequence == 0) return;
     __syncthreads();
-    if (threadIdx.x != 0) return;
-    Sequencer& sequencer = *batch.sequencer;
+    if (threadIdx.x >= last - first) return;
     __threadfence();
     asm volatile("st.release.gpu.u64 [%0], %1;"
                  :
-                 : "l"(&sequencer.done[batch.sequence % Sequencer::kPlaces]), "l"(batch.sequence)
+                 : "l"(&batch.sequencer->done[batch.after[first + threadIdx.x].place()]), "l"(batch.sequence)
                  : "memory");
-    asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(&sequencer.taken), "r"(0u) : "memory");
 }
 
 /// Most packets that lead their key in their block which number_leaders takes.

@@ -190,7 +190,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);
             break;
     }
-    if (step.snapshot) snapshot_states(batch, 0, 1);
+    snapshot_states(batch, step.snapshot, 0, 1);
 }
 
 }  // namespace millrace::device::sim

@@ -103,7 +103,7 @@ private:
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
         std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
-        uint64_t after = 0;                                    ///< of `await_sequence`: the sequence that must be done
+        std::vector<SequencePoint> after = {};                 ///< of `await_sequence`: what must be through
     };
     struct SharedArray {
         Address address = 0;
@@ -147,9 +147,7 @@ private:
     uint64_t table_bytes_ = 0;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
-    std::set<uint64_t> open_sequences_;  // BatchView::sequence of batches that have been put here and are not through
-    bool sequence_taken_ = false;
-    uint64_t sequences_done_ = 0;
+    std::map<uint32_t, uint64_t> sequences_done_;                   // as Sequencer has them, by place
     std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
     std::vector<bool> timed_;                                       // by stream
     std::map<EventId, uint64_t> times_;                             // of events of timed streams

@@ -53,24 +53,18 @@ Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, 
 }
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     const Step& kind = program.steps()[step];
-    if (batch.sequence != 0 && kind.awaits_sequence) {
-        {
-            const std::lock_guard lock(mutex_);
-            open_sequences_.insert(batch.sequence);
-        }
-        if (const Status status = put(stream, {Operation::Kind::await_sequence, nullptr, 0, nullptr, batch.after});
+    const std::vector<SequencePoint> sequences(batch.after + kind.first_sequence, batch.after + kind.last_sequence);
+    if (batch.sequence != 0 && kind.awaits_sequence)
+        if (const Status status = put(stream, {Operation::Kind::await_sequence, nullptr, 0, nullptr, sequences});
             status != Status::ok)
             return status;
-    }
     const bool passes = batch.sequence != 0 && kind.releases_sequence;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
                             const schedule::SmRange sms = sms_[stream];
                             if (program.steps()[step].begin) packets_on_[{sms.first, sms.count}] += batch.count;
                             const bool sound = run(program, step, batch);
-                            if (passes) {
-                                open_sequences_.erase(batch.sequence);
-                                sequence_taken_ = false;
-                            }
+                            for (const SequencePoint& point : sequences)
+                                if (passes) sequences_done_[point.place()] = batch.sequence;
                             return sound;
                         }});
 }
@@ -108,7 +102,6 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         state_words += state.count;
     }
     translate(view.snapshot, state_words * sizeof(uint32_t));
-    translate(view.order, sizeof(uint64_t));
     translate(view.descriptors, count * sizeof(FrameDescriptor));
     translate(view.times, count * sizeof(uint64_t));
     translate(view.packets, count * sizeof(Packet));
@@ -133,7 +126,6 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         translate(view.events->kept, as_told.kept_capacity);
         if (!sound) return false;
     }
-    if (loaded.steps()[step].awaits_sequence && batch.sequence != 0) *view.order = sequences_done_;
     run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()),
              options_.watch);
     if (view.events != nullptr) {
@@ -212,9 +204,10 @@ bool SimDevice::step(StreamId stream) {
         return true;
     }
     if (operation.kind == Operation::Kind::await_sequence) {
-        if (sequence_taken_ || open_sequences_.contains(operation.after)) return false;
-        sequence_taken_ = true;
-        ++sequences_done_;
+        const auto through = [this](const SequencePoint& point) {
+            return sequences_done_[point.place()] >= point.number();
+        };
+        if (!std::ranges::all_of(operation.after, through)) return false;
         queue.pop_front();
         return true;
     }

@@ -84,7 +84,7 @@ bool PromiseWatch::fit(chain::Configuration& next) {
         }
         schedule::GpuShare share = is_planned ? shared.plan.share_of(i) : schedule::GpuShare();
         const size_t in_flight = runtime_.workers().size() * runtime_.options().offload.depth;
-        if (program->ordered() && in_flight > schedule::kMostOrderedBatches) share.sms = {};
+        if (program->ordered() && in_flight > schedule::kMaxOrderedBatches) share.sms = {};
         if (chain != chains_.end()) chain->second.report.sms = share.sms.count;
         if (const chain::TenantFunction* const function = function_of(*program))
             if (const auto own = tenants_.find(function->tenant().name); own != tenants_.end())

@@ -30,7 +30,7 @@ struct StreamMemory {
     static constexpr uint32_t kEarlyBytes = 1536;    ///< most bytes of an early segment
     static constexpr uint32_t kWindowBytes = 2048;   ///< most bytes of a segment behind a tail, in `window`
     static constexpr uint32_t kStreams = 2 * kWays;  ///< of a bucket
-    static constexpr uint32_t kMostTail = 16 * 1024, kMostEarly = 64;
+    static constexpr uint32_t kMaxTail = 16 * 1024, kMaxEarly = 64;
 
     MutableView<uint64_t> words;   ///< `bucket_words` a bucket
     MutableView<uint64_t> counts;  ///< by StreamCount

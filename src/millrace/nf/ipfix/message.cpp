@@ -132,10 +132,10 @@ void write_statistics(uint32_t domain, const ExporterCounts& counts, Bytes& to) 
 }
 
 void write_interface(uint16_t port, std::string_view name, Bytes& to) {
-    constexpr size_t kMostShort = 254;  // of a length of one byte (RFC 7011, section 7)
+    constexpr size_t kMaxShort = 254;  // of a length of one byte (RFC 7011, section 7)
     to.put(interface_of(port));
-    to.put(static_cast<uint8_t>(std::min(name.size(), kMostShort)));
-    to.put_raw(name.data(), std::min(name.size(), kMostShort));
+    to.put(static_cast<uint8_t>(std::min(name.size(), kMaxShort)));
+    to.put_raw(name.data(), std::min(name.size(), kMaxShort));
 }
 
 }  // namespace millrace::nf::ipfix

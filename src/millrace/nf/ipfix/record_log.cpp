@@ -50,7 +50,7 @@ void RecordLog::put(const FlowKey& key, const FlowCount& count, EndReason reason
 
 void RecordLog::add(const Note& note) {
     const std::lock_guard lock(mutex_);
-    if (looking_ && ended_.size() < kMostEnded) ended_.insert_or_assign(note.key, note.count.first_ns);
+    if (looking_ && ended_.size() < kMaxEnded) ended_.insert_or_assign(note.key, note.count.first_ns);
     put(note.key, rest_of(note.key, note.count), note.reason);
 }
 
@@ -62,7 +62,7 @@ void RecordLog::send_rest() {
 void RecordLog::found(const FlowKey& key, const FlowCount& count, EndReason reason) {
     const std::lock_guard lock(mutex_);
     const auto ended = ended_.find(key);
-    if (ended_.size() >= kMostEnded || (ended != ended_.end() && ended->second == count.first_ns)) return;
+    if (ended_.size() >= kMaxEnded || (ended != ended_.end() && ended->second == count.first_ns)) return;
     const auto told = told_.find(key);
     if (told != told_.end() && told->second.count.first_ns == count.first_ns &&
         told->second.count.packets == count.packets) {

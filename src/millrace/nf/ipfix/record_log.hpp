@@ -60,7 +60,7 @@ private:
     FlowCount rest_of(const FlowKey& key, FlowCount count);
     void put(const FlowKey& key, const FlowCount& count, EndReason reason);
 
-    static constexpr size_t kMostEnded = 1 << 20;
+    static constexpr size_t kMaxEnded = 1 << 20;
     const ExportOptions options_;
     const std::function<uint64_t()> wall_ns_;
     const uint64_t since_ns_;

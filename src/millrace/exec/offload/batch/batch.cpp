@@ -41,10 +41,4 @@ void Batch::count_bytes() {
     input_.chain->counters->bytes_to_host.add(std::exchange(record.bytes_back, 0));
 }
 
-uint64_t Batch::order_had() const {
-    const BatchRecord& record = this->record();
-    const uint64_t sequences = record.order != 0 ? results().head().sequences_done() : 0;
-    return sequences != 0 ? record.unsequenced + sequences : record.order;
-}
-
 }  // namespace millrace::exec

@@ -19,10 +19,9 @@ struct BatchRecord {
     uint64_t number = 0;                       ///< on the resident kernel's list
     uint64_t submit_begin = 0, submitted = 0;  ///< when its submission began, and when the device had all of it (TSC)
     uint64_t bytes_in = 0, bytes_back = 0;     ///< that cross the bus
-    uint64_t order = 0;  ///< among the device's ordered batches, from 1, until its sequence says more; 0: not ordered
-    uint64_t unsequenced = 0;               ///< of those, that have no sequence
-    uint64_t submitted_ns = 0;              ///< for the timeline, as `submitted`
-    std::vector<device::CopyPiece> pieces;  ///< what comes back; copies may read this until they are done
+    uint64_t order = 0;                        ///< among the device's ordered batches, from 1; 0: not ordered
+    uint64_t submitted_ns = 0;                 ///< for the timeline, as `submitted`
+    std::vector<device::CopyPiece> pieces;     ///< what comes back; copies may read this until they are done
     /// For the timeline: what the stream has been given to do, up to when.
     struct Mark {
         const std::string* name;
@@ -109,9 +108,6 @@ public:
     void count_bytes();
     /// Once they are here.
     BatchResults results() const { return {buffers_, input_.piece}; }
-    /// Its place among the device's ordered batches, then: those of several workers get their sequences in an order of
-    /// their own. 0: it is not ordered.
-    uint64_t order_had() const;
 
 private:
     friend class BatchSubmission;

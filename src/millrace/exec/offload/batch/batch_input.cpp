@@ -219,7 +219,7 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput&
 
 void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     const Address piece = batch.address;
-    const PieceHead head(buffers.input() + batch.piece.head_at, batch.piece);
+    const PieceHead head(buffers.input() + batch.piece.head_at);
     EventBuffer& events = head.events();
     events.events = device_pointer<Event>(piece + batch.piece.events_at);
     events.capacity = batch.chain->needs.emitters > 0 ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
@@ -230,7 +230,6 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
     std::fill_n(head.outcomes(), batch.chain->program->nodes.size() * device::kMaxOutcomes, 0u);
-    head.sequences_done() = 0;
     const size_t n = batch.frames.count;
     device::BatchView& view = batch.view;
     view = {};
@@ -238,7 +237,6 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.descriptors = device_pointer<device::FrameDescriptor>(piece);
     view.events = device_pointer<EventBuffer>(piece + batch.piece.head_at);
     view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(EventBuffer));
-    view.order = device_pointer<uint64_t>(piece + batch.piece.input_bytes() - sizeof(uint64_t));
     view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
     device::BatchWork(n).place(view, device_pointer<uint8_t>(buffers.device_work()));
     view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(buffers.device_visits());

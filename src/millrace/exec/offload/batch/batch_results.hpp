@@ -22,16 +22,13 @@ inline uint16_t chain_of(const chain::Program& program, const device::PacketResu
 /// The head of a batch's piece, which the host writes and gets back with the results.
 class PieceHead {
 public:
-    PieceHead(uint8_t* head, const PieceLayout& piece) : head_(head), bytes_(piece.head_bytes) {}
+    explicit PieceHead(uint8_t* head) : head_(head) {}
     EventBuffer& events() const { return *reinterpret_cast<EventBuffer*>(head_); }
-    /// [node][device::kMaxOutcomes], up to the order.
+    /// [node][device::kMaxOutcomes], up to the end.
     uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(head_ + sizeof(EventBuffer)); }
-    /// BatchView::order.
-    uint64_t& sequences_done() const { return *reinterpret_cast<uint64_t*>(head_ + bytes_ - sizeof(uint64_t)); }
 
 private:
     uint8_t* head_;
-    size_t bytes_;
 };
 
 /// A view of a batch's result buffer. Only what lies from the head to the first events is there before the rest has
@@ -41,7 +38,7 @@ public:
     BatchResults(const BatchBuffers& buffers, const PieceLayout& piece) : buffers_(buffers), piece_(piece) {}
 
     uint8_t* at(size_t place) const { return buffers_.back(piece_, place); }
-    PieceHead head() const { return PieceHead(at(piece_.head_at), piece_); }
+    PieceHead head() const { return PieceHead(at(piece_.head_at)); }
     const device::PacketResult* packets() const {
         return reinterpret_cast<const device::PacketResult*>(at(piece_.results_at));
     }

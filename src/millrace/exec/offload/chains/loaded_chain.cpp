@@ -31,6 +31,11 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
     if (program->keyed() && options.gate != nullptr)
         throw device::DeviceError("chain '" + program->name +
                                   "' keeps state per key, which one device has at a time: run it on one");
+    const std::vector<uint16_t> ordered = device::sequences_of(*program);
+    if (ordered.size() > device::kMaxSequences)
+        throw device::DeviceError("chain '" + program->name + "' has more than " +
+                                  std::to_string(device::kMaxSequences) + " network functions with state");
+    for (const uint16_t node : ordered) sequences.push_back(gate.sequence_of(program->nodes[node].nf->image()));
     loaded = device->load(program, steps_of(*program, options));
     if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
     for (const device::Step& step : loaded->steps())

@@ -37,8 +37,10 @@ struct LoadedChain {
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;  ///< what runs its batches; null: launches
     Prefixes prefixes;
-    nf::Growth growth;                       ///< most bytes that a packet grows on its way
-    bool reads_time = false;                 ///< an NF looks at when packets came
+    nf::Growth growth;        ///< most bytes that a packet grows on its way
+    bool reads_time = false;  ///< an NF looks at when packets came
+    /// By sequence of the steps (device::Step::first_sequence).
+    std::vector<std::shared_ptr<device::StateSequence>> sequences;
     std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none
     RingNeeds needs;                         ///< of them, the state comes back with each batch
     std::unique_ptr<Teller> teller;          ///< where an NF emits events

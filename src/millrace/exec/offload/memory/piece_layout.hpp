@@ -29,7 +29,7 @@ struct PieceNeeds {
 };
 
 /// A piece holds, one behind the other: the descriptors, where the frames lie on the host if that must be said of each,
-/// when the packets came if an NF looks at it, the head (EventBuffer, outcome counts, BatchView::order), the frames,
+/// when the packets came if an NF looks at it, the head (EventBuffer, outcome counts), the frames,
 /// the results, the snapshot of the NFs' state, the events, the packets whose events were left, the room that frames
 /// are staged in if they cross contiguous, and last the frames of packets whose events were left, where they may be
 /// others than the host's. So the host writes descriptors and head with one copy, and gets all from the head to the
@@ -40,7 +40,7 @@ struct PieceNeeds {
 struct PieceLayout {
     /// Bytes of a head with the counts of so many nodes.
     static constexpr size_t head_of(size_t nodes) {
-        return sizeof(EventBuffer) + nodes * device::kMaxOutcomes * sizeof(uint32_t) + sizeof(uint64_t);
+        return sizeof(EventBuffer) + nodes * device::kMaxOutcomes * sizeof(uint32_t);
     }
     static_assert(sizeof(EventBuffer) % sizeof(uint64_t) == 0);
     static constexpr size_t kAlign = 64;
@@ -51,7 +51,7 @@ struct PieceLayout {
 
     size_t sources_at = 0, times_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0,
            left_at = 0, frames_at = 0, staging_at = 0, kept_at = 0;
-    size_t head_bytes = 0;  ///< of EventBuffer, outcome counts and BatchView::order, which is the last
+    size_t head_bytes = 0;  ///< of EventBuffer and outcome counts
     size_t heads_at = 0;    ///< heads of frames in the result buffer, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
     size_t bytes = 0;

@@ -3,7 +3,7 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
-#include <shared_mutex>
+#include <mutex>
 #include <utility>
 
 #include "millrace/device/turns.hpp"
@@ -16,7 +16,7 @@ using device::Status;
 Submission::Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
                        const BatchTimeline& timeline, const OffloadOptions& options)
     : device_(std::move(device)), gate_(std::move(gate)), timeline_(timeline),
-      between_devices_(options.gate != nullptr), sequence_place_(gate_->engines++ % device::Sequencer::kPlaces) {
+      between_devices_(options.gate != nullptr) {
     if (options.mode == device::Mode::persistent) sequence_word_ = gate_->sequence_word(device_);
 }
 
@@ -132,30 +132,39 @@ Status Submission::run_steps(BatchSubmission& batch) {
         return status;
     };
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
-    // The ordered parts of batches come one after the other.
-    device::OrderGate& gate = *gate_;
-    std::shared_lock whole(gate.launches, std::defer_lock);
-    if (!between_devices_) whole.lock();
-    std::unique_lock in_order(gate.mutex);
-    if (gate.broken) return Status::lost;
-    batch.record().order = ++gate.batches;
-    Status status = Status::ok;
-    if (!between_devices_) {
-        view.sequence = ++gate.launched_sequences * device::Sequencer::kPlaces + sequence_place_;
-        view.after = std::exchange(last_sequence_, view.sequence);
-        batch.record().unsequenced = gate.batches - gate.launched_sequences;
-        in_order.unlock();  // the kernels wait for their sequence themselves
-        status = launch(first, behind);
-        whole.unlock();
-    } else {
-        if (gate.last != 0) status = device_->wait(batch.stream(), *gate.last_device, gate.last);
-        timeline_.mark(batch, timeline_.names().order);
+    {
+        const std::lock_guard launching(gate_->launching);
+        Status status = begin_order(batch, view);
         if (status == Status::ok) status = launch(first, behind);
-        if (status == Status::ok) status = device_->record(batch.stream(), gate.last);
-        gate.last_device = device_.get();
-        in_order.unlock();
+        if (status == Status::ok && between_devices_) status = leave_to_others(batch);
+        if (status != Status::ok) return status;
     }
-    return status == Status::ok ? launch(behind, steps.end()) : status;
+    return launch(behind, steps.end());
+}
+
+/// The ordered parts of batches come one after the other, as they are launched.
+Status Submission::begin_order(BatchSubmission& batch, device::BatchView& view) {
+    device::OrderGate& gate = *gate_;
+    {
+        const std::lock_guard lock(gate.mutex);
+        if (gate.broken) return Status::lost;
+        batch.record().order = ++gate.batches;
+    }
+    if (!between_devices_) {  // the kernels wait for their places themselves
+        view.sequence = batch.record().order;
+        const auto& sequences = batch.input().chain->sequences;
+        for (size_t i = 0; i < sequences.size(); ++i) view.after[i] = sequences[i]->follow(view.sequence);
+        return Status::ok;
+    }
+    const Status status = gate.last != 0 ? device_->wait(batch.stream(), *gate.last_device, gate.last) : Status::ok;
+    timeline_.mark(batch, timeline_.names().order);
+    return status;
+}
+
+/// The next batch, of whichever device, waits for what is on the stream so far.
+Status Submission::leave_to_others(BatchSubmission& batch) {
+    gate_->last_device = device_.get();
+    return device_->record(batch.stream(), gate_->last);
 }
 
 /// What comes back: all from the head to the first events, in one piece, the frames among it. Then what every NF

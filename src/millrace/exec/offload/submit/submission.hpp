@@ -1,8 +1,6 @@
 // How a device is told of a batch: what is copied, which steps run, in which order.
 #pragma once
 
-#include <mutex>
-
 #include "millrace/device/order_gate.hpp"
 #include "millrace/exec/offload/batch/batch_timeline.hpp"
 
@@ -26,6 +24,8 @@ private:
     device::Status send_packed(BatchSubmission& batch);
     device::Status send_staged(BatchSubmission& batch);
     device::Status run_steps(BatchSubmission& batch);
+    device::Status begin_order(BatchSubmission& batch, device::BatchView& view);
+    device::Status leave_to_others(BatchSubmission& batch);
     static void list_back(const BatchSubmission& batch, std::vector<device::CopyPiece>& pieces);
     device::Status fetch(BatchSubmission& batch);
 
@@ -33,8 +33,6 @@ private:
     const std::shared_ptr<device::OrderGate> gate_;
     const BatchTimeline& timeline_;
     const bool between_devices_;               // several devices run these chains
-    const uint64_t sequence_place_;            // among device::Sequencer::done, this engine's alone
-    uint64_t last_sequence_ = 0;               // BatchView::sequence of the latest that takes one
     std::shared_ptr<uint64_t> sequence_word_;  // where resident kernels keep ordered batches in order
 };
 

@@ -23,7 +23,7 @@ constexpr uint64_t kLeastTail = 64;
 
 constexpr KeyedOptions kUsual{.most = 65'536, .timeout_ns = 30'000'000'000, .when_full = WhenFull::evict};
 
-constexpr uint64_t kLeastHead = 128, kLeastBody = 64, kMostHead = 16 * 1024, kMostRooms = 32, kMostDecoders = 64 * 1024;
+constexpr uint64_t kLeastHead = 128, kLeastBody = 64, kMaxHead = 16 * 1024, kMaxRooms = 32, kMaxDecoders = 64 * 1024;
 
 uint32_t size_between(const Config& given, const char* name, uint32_t usual, uint64_t least, uint64_t most,
                       const char* range, const char* why) {
@@ -42,15 +42,15 @@ void read_messages(const Config& given, FlowOptions& options) {
         return;
     }
     given.only({"messages", "head", "body", "decoders", "inflate"});
-    if (const auto rooms = given.find("messages")) options.rooms = static_cast<uint32_t>(rooms->integer(1, kMostRooms));
-    options.head = size_between(given, "head", options.head, kLeastHead, kMostHead, "128 B to 16 KiB",
+    if (const auto rooms = given.find("messages")) options.rooms = static_cast<uint32_t>(rooms->integer(1, kMaxRooms));
+    options.head = size_between(given, "head", options.head, kLeastHead, kMaxHead, "128 B to 16 KiB",
                                 "each message that is under way has so many bytes");
-    options.body = size_between(given, "body", options.body, kLeastBody, kMostHead, "64 B to 16 KiB",
+    options.body = size_between(given, "body", options.body, kLeastBody, kMaxHead, "64 B to 16 KiB",
                                 "each message that is under way has so many bytes");
     options.inflate = size_between(given, "inflate", options.inflate, 0, 1u << 30, "0 to 1 GiB",
                                    "a body is decompressed to so many bytes at most");
     if (const auto decoders = given.find("decoders"))
-        options.decoders = static_cast<uint32_t>(decoders->integer(0, kMostDecoders));
+        options.decoders = static_cast<uint32_t>(decoders->integer(0, kMaxDecoders));
 }
 
 /// `streams: none`, or how much is kept of them.
@@ -64,13 +64,13 @@ void read_streams(const Config& given, FlowOptions& options) {
     options.streams_asked = true;
     if (const auto tail = given.find("tail")) {
         const uint64_t bytes = tail->size();
-        if (bytes < kLeastTail || bytes > flows::StreamMemory::kMostTail)
+        if (bytes < kLeastTail || bytes > flows::StreamMemory::kMaxTail)
             tail->fail("'tail' is from 64 B to 16 KiB", "each direction of each flow has so many bytes");
         options.tail = static_cast<uint32_t>((bytes + 7) / 8 * 8);
     }
     if (const auto messages = given.find("http")) read_messages(*messages, options);
     if (const auto early = given.find("late-segments"))
-        options.early = static_cast<uint32_t>(early->integer(0, flows::StreamMemory::kMostEarly));
+        options.early = static_cast<uint32_t>(early->integer(0, flows::StreamMemory::kMaxEarly));
 }
 
 }  // namespace

@@ -104,9 +104,9 @@ private:
     MILLRACE_DEVICE static uint32_t reach_of(const NidsTables& tables) {
         const auto levels = static_cast<uint32_t>(tables.patterns.levels.size());  // one for each length from 0, and
                                                                                    // one
-        return levels < 4 ? 0 : smaller(levels - 3, kMostReach);
+        return levels < 4 ? 0 : smaller(levels - 3, kMaxReach);
     }
-    static constexpr uint32_t kMostReach = 32;
+    static constexpr uint32_t kMaxReach = 32;
 
     MILLRACE_DEVICE static void judge(Look& look, const flows::StreamPiece& piece, const OpenInSegment& open,
                                       flows::Stream& stream, bool has_joint) {
@@ -139,7 +139,7 @@ private:
 
     /// Whether a pattern may begin in the tail's last bytes and go on behind it.
     MILLRACE_DEVICE static bool has_joint(const NidsTables& tables, const flows::StreamPiece& piece) {
-        alignas(8) uint8_t joint[2 * kMostReach];
+        alignas(8) uint8_t joint[2 * kMaxReach];
         const uint32_t reach = reach_of(tables), before = smaller(reach, piece.tail_bytes);
         const uint32_t behind = smaller(reach, piece.bytes);
         copy_bytes(joint, piece.tail + piece.tail_bytes - before, before);
@@ -276,8 +276,8 @@ private:
     };
     /// Rules that are asked whatever leads to them.
     struct Named {
-        static constexpr uint32_t kMost = http::MessageRoom::kNotes + 2;
-        uint32_t numbers[kMost];
+        static constexpr uint32_t kMax = http::MessageRoom::kNotes + 2;
+        uint32_t numbers[kMax];
         uint32_t count = 0;
         MILLRACE_DEVICE void add(uint32_t number) { numbers[count++] = number; }
     };

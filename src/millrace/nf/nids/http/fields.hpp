@@ -12,7 +12,7 @@ namespace millrace::nf::nids::http {
 
 /// What the fields have told.
 struct BodyFields {
-    static constexpr uint32_t kMostCodings = 7;
+    static constexpr uint32_t kMaxCodings = 7;
     uint64_t length = 0;  ///< of the first Content-Length
     uint8_t has_length = 0;
     uint8_t chunked = 0;
@@ -120,8 +120,8 @@ private:
             if (!digit || digits_ == 2 || fields_.has_length) return;
             if (digits_ == 0) fields_.length = 0;
             digits_ = 1;
-            constexpr uint64_t kMost = ~uint64_t{0} / 16;
-            fields_.length = fields_.length > kMost / 10 ? kMost : fields_.length * 10 + (byte - '0');
+            constexpr uint64_t kMax = ~uint64_t{0} / 16;
+            fields_.length = fields_.length > kMax / 10 ? kMax : fields_.length * 10 + (byte - '0');
             return;
         }
         if (byte == ',') end_word();
@@ -135,7 +135,7 @@ private:
         match(identity_, "identity", lower);
         if (gzip_ == 4 || deflate_ == 7) {
             known_ = true;
-            if (fields_.codings < BodyFields::kMostCodings) ++fields_.codings;
+            if (fields_.codings < BodyFields::kMaxCodings) ++fields_.codings;
         }
         if (identity_ == 8) known_ = true;
     }

@@ -6,8 +6,8 @@
 
 namespace millrace::nf::nids::http {
 
-inline constexpr uint32_t kCodeLengths = 19, kFixedLengths = 288, kFixedDistances = 32, kMostLengths = 320,
-                          kMostBits = 15;
+inline constexpr uint32_t kCodeLengths = 19, kFixedLengths = 288, kFixedDistances = 32, kMaxLengths = 320,
+                          kMaxBits = 15;
 
 /// A symbol that bits begin with. Without one `bits` is 0: no code begins so (`value` is kNone), or more are needed.
 struct Symbol {
@@ -21,27 +21,27 @@ struct Symbol {
 template <uint32_t Most>
 struct Code {
     static constexpr uint32_t kShort = 8;  ///< bits that the table looks at
-    uint16_t counts[kMostBits + 1];        ///< codes by length
+    uint16_t counts[kMaxBits + 1];         ///< codes by length
     uint16_t symbols[Most];                ///< in the order of their codes
     uint16_t table[1u << kShort];          ///< by the next bits: symbol << 4 | length; 0: it is longer
 
     /// False where lengths make no code: too many short ones, or too few. One code alone of one bit may stand for
     /// itself unless all are `wanted`.
     MILLRACE_DEVICE_CALL bool build(const uint8_t* lengths, uint32_t n, bool wanted = false) {
-        uint16_t next[kMostBits + 1];
-        for (uint32_t i = 0; i <= kMostBits; ++i) counts[i] = 0;
+        uint16_t next[kMaxBits + 1];
+        for (uint32_t i = 0; i <= kMaxBits; ++i) counts[i] = 0;
         for (uint32_t i = 0; i < n; ++i) ++counts[lengths[i]];
         for (uint16_t& entry : table) entry = 0;
         int32_t left = 1;
         const uint32_t used = n - counts[0];
         counts[0] = 0;
-        for (uint32_t i = 1; i <= kMostBits; ++i) {
+        for (uint32_t i = 1; i <= kMaxBits; ++i) {
             left = left * 2 - counts[i];
             if (left < 0) return false;
         }
         if (left > 0 && used > 0 && (wanted || used > 1 || counts[1] == 0)) return false;
         next[1] = 0;
-        for (uint32_t i = 1; i < kMostBits; ++i) next[i + 1] = static_cast<uint16_t>(next[i] + counts[i]);
+        for (uint32_t i = 1; i < kMaxBits; ++i) next[i + 1] = static_cast<uint16_t>(next[i] + counts[i]);
         for (uint32_t i = 0; i < n; ++i)
             if (lengths[i] != 0) symbols[next[lengths[i]]++] = static_cast<uint16_t>(i);
         uint32_t code = 0, index = 0;
@@ -57,7 +57,7 @@ struct Code {
             return length <= count ? Symbol{static_cast<uint16_t>(entry >> 4), length} : Symbol{};
         }
         uint32_t code = 0, first = 0, index = 0;
-        for (uint32_t length = 1; length <= kMostBits; ++length) {
+        for (uint32_t length = 1; length <= kMaxBits; ++length) {
             if (length > count) return {};
             code |= static_cast<uint32_t>(bits >> (length - 1)) & 1;
             const uint32_t has = counts[length];

@@ -346,7 +346,7 @@ private:
     uint8_t flags_, gzip_at_;
     uint16_t literals_, distances_, code_lengths_, index_;
     uint8_t keep_[kKept];  ///< the first bytes, as long as nothing was given; those that are passed on
-    uint8_t lengths_[kMostLengths];
+    uint8_t lengths_[kMaxLengths];
     Codes codes_;
     uint8_t window_[kWindow];
 };

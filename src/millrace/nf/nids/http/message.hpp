@@ -162,7 +162,7 @@ private:
         rest,  ///< all that comes is body
         ended
     };
-    static constexpr uint32_t kMostLead = 64, kMostMethod = 32, kVersion = 5;
+    static constexpr uint32_t kMaxLead = 64, kMaxMethod = 32, kVersion = 5;
     static constexpr uint8_t kNoLine = 0, kNothing = 1, kBlank = 2, kText = 3, kDecides = 4;  // of `blank_`
 
     MILLRACE_DEVICE static bool is_letter(uint8_t c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
@@ -185,7 +185,7 @@ private:
         if (place_ == 0) {  // in the method
             if (byte == ' ') place_ = head_bytes_ > 1 ? 1 : 2;
             if (place_ != 0) return place_ == 1;
-            return (is_letter(byte) || byte == '_' || byte == '-') && head_bytes_ <= kMostMethod;
+            return (is_letter(byte) || byte == '_' || byte == '-') && head_bytes_ <= kMaxMethod;
         }
         if (byte != '\n') return true;
         if (!cut_ && !ends_with_version(room.data, head_bytes_)) return false;
@@ -207,7 +207,7 @@ private:
     /// A status line, or blanks and at most two other lines before it.
     MILLRACE_DEVICE_CALL bool lead(uint8_t byte, HeadRoom room) {
         keep(byte, room);
-        if (head_bytes_ > kMostLead || cut_) return false;
+        if (head_bytes_ > kMaxLead || cut_) return false;
         if (place_ == 0 && byte <= ' ') return true;
         if (place_ == kVersion) {  // in another line
             if (byte == '\n') place_ = 0;
@@ -290,8 +290,8 @@ private:
         const uint8_t lower = to_lower(byte);
         const bool digit = byte >= '0' && byte <= '9', letter = lower >= 'a' && lower <= 'f';
         if (digit || letter) {
-            constexpr uint64_t kMost = ~uint64_t{0} >> 8;
-            left_ = left_ > kMost ? left_ : left_ * 16 + (digit ? byte - '0' : lower - 'a' + 10u);
+            constexpr uint64_t kMax = ~uint64_t{0} >> 8;
+            left_ = left_ > kMax ? left_ : left_ * 16 + (digit ? byte - '0' : lower - 'a' + 10u);
             place_ = 1;
             return true;
         }

@@ -83,7 +83,7 @@ struct MessageStream {
 };
 /// Both.
 struct MessageFlow {
-    static constexpr uint32_t kMostWaiting = 16;
+    static constexpr uint32_t kMaxWaiting = 16;
     static constexpr uint32_t kOther = 0, kHead = 1, kConnect = 2;
     uint32_t methods;   ///< of requests without an answer yet, two bits each, the oldest lowest
     uint8_t waiting;    ///< how many these are
@@ -92,7 +92,7 @@ struct MessageFlow {
 
     MILLRACE_DEVICE void ask(uint32_t method) {
         requested = 1;
-        if (waiting >= kMostWaiting) return;
+        if (waiting >= kMaxWaiting) return;
         methods |= method << (2 * waiting++);
     }
     MILLRACE_DEVICE uint32_t answer(bool last) {
