@@ -130,6 +130,24 @@ def sharing(records, colors, _markers):
     return plot
 
 
+def queues(records, colors, markers):
+    """Packets a second against queues of the hardware, as shares of those with the 8 that the driver takes."""
+    plot, axis = plt.subplots(figsize=(5.5, 4.2))
+    own = {}
+    for r in records[0]["results"]:
+        if r["workers"] == 6:
+            own.setdefault(f"{r['what'].split(', ', 1)[1]}, {r['traffic']} B", {})[r["queues"]] = r["packets-per-second"]
+    lines(axis, colors, markers, [(what, list(of), [n / of[8] for n in of.values()]) for what, of in own.items()])
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([2, 4, 8, 16, 32], ["2", "4", "8", "16", "32"])
+    axis.set_xlabel("queues of the hardware; six workers, contiguous")
+    axis.set_ylabel("packets a second, of those with 8 queues")
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=7)
+    return plot
+
+
 def draw_pages(folder, colors, markers, others):
     """Draws what there are records for. `others`: how plot.py draws files of one kind, by the plot's name."""
     own = {
@@ -138,6 +156,7 @@ def draw_pages(folder, colors, markers, others):
         "chains": growth("chains", "chains of firewall and router that share a port"),
         "two-gpus": two_gpus,
         "sharing": sharing,
+        "queues": queues,
     }
     for name, records in PLOTS.items():
         files = [folder / f"{record}.json" for record in records]

@@ -16,6 +16,7 @@ PLOTS = {
     "two-gpus": ["two-gpus-few-workers", "two-gpus-64"],
     "profile": ["profile"],
     "sharing": ["sharing"],
+    "queues": ["queues"],
 }
 
 
