@@ -151,6 +151,40 @@ TEST_P(OrderOfWorkers, LeavesTheLatestStateWhicheverBatchComesBackFirst) {
     }
 }
 
+/// A chain with state per key, whose batches take several kernels one after the other.
+std::string policed(unsigned workers, unsigned packets) {
+    return "version: 1\nports: {in: {source: {size: 200, flows: 50, count: " + std::to_string(packets) +
+           "}, queues: " + std::to_string(workers) +
+           "}, out: {sink: {}}}\nchains: {c: {input: in, output: out, max-batch: 32, nfs: [policer: {per: flow, rate: "
+           "100Gbps}]}}\n";
+}
+
+/// More workers than a GPU has queues: kernels of several share one, and those that wait hold up what is behind them.
+class ManyWorkers : public testing::TestWithParam<std::tuple<std::string, unsigned>> {};
+INSTANTIATE_TEST_SUITE_P(All, ManyWorkers,
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(2u, 12u)),
+                         [](const testing::TestParamInfo<ManyWorkers::ParamType>& info) {
+                             return std::get<0>(info.param) + "with" + std::to_string(std::get<1>(info.param));
+                         });
+TEST_P(ManyWorkers, WaitForNothingThatStandsBehindThem) {
+    const auto& [name, workers] = GetParam();
+    MILLRACE_NEEDS_DEVICE(name);
+    const unsigned packets = 128 * workers;
+    exec::RuntimeOptions options;
+    options.workers = workers;
+    options.offload.patience = std::chrono::seconds(60);
+    options.devices = {open_device(name)};
+    exec::Runtime runtime(configuration(policed(workers, packets), name), options);
+    runtime.start();
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(240)));
+    runtime.finish();
+    EXPECT_EQ(runtime.trouble(), "");
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.chains[0].sent_packets, packets);
+    expect_work(Work::device_alone, report);
+}
+
 /// What frees or unpins memory waits for all kernels to end, and a driver launches none meanwhile: with a batch half
 /// launched that the others wait for, that would be for ever.
 class Interrupted : public testing::TestWithParam<std::string> {};
@@ -163,12 +197,7 @@ TEST_P(Interrupted, NeverBetweenTheKernelsOfABatch) {
     options.workers = 4;
     options.offload.patience = std::chrono::seconds(300);
     options.devices = {device};
-    exec::Runtime runtime(
-        configuration("version: 1\nports: {in: {source: {size: 200, flows: 50, count: " + std::to_string(kPackets) +
-                          "}, queues: 4}, out: {sink: {}}}\nchains: {c: {input: in, output: out, max-batch: 64, nfs: "
-                          "[policer: {per: flow, rate: 100Gbps}]}}\n",
-                      GetParam()),
-        options);
+    exec::Runtime runtime(configuration(policed(4, kPackets), GetParam()), options);
     std::atomic<bool> over{false};
     unsigned times = 0;
     runtime.start();
