@@ -259,9 +259,9 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
     files.emplace_back(program->name, for_the_host(program->source) + "\n" + entries(program->source));
     std::vector<std::string> words = compiler();
     // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them
-    // be.
+    // be. Beyond -Og, making a kernel takes longer than it saves those tests that run it.
     const char* const first = EMULATOR_FOLDER "cuda_words.hpp";
-    for (const char* option : {"-x", "c++", "-std=c++20", "-O1", "-g1", "-w", "-fPIC", "-fvisibility=hidden",
+    for (const char* option : {"-x", "c++", "-std=c++20", "-Og", "-g1", "-w", "-fPIC", "-fvisibility=hidden",
                                "-fno-gnu-unique", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti",
                                "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-I.", "-include", first})
         words.push_back(option);

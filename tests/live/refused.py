@@ -66,13 +66,9 @@ def unix_socket(path):
 
 
 def zeros(gibibytes):
-    """Some kilobytes that unpack to so much."""
+    """Some kilobytes that unpack to so much: the same stream again and again, which are one file's to whoever reads it."""
     def write(path):
-        packer, block = lzma.LZMACompressor(preset=0), bytes(64 << 20)
-        with open(path, "wb") as out:
-            for _ in range(gibibytes * 16):
-                out.write(packer.compress(block))
-            out.write(packer.flush())
+        path.write_bytes(lzma.compress(bytes(64 << 20), preset=0) * (gibibytes * 16))
     return write
 
 
