@@ -14,6 +14,7 @@ fail() { echo "FAILED: $1"; cat said; exit 1; }
 stop() {
     local signal=$1 said=$2 pid status tenth
     shift 2
+    : > said  # what the one before has said is no word of this one's
     # Only with job control does a script's child in the background hear SIGINT.
     set -m
     "$millrace" bench chain --chain mirror --device cpu --workers 1 --sizes 64 --json figures.json "$@" > said 2>&1 &
