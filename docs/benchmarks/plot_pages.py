@@ -63,6 +63,14 @@ def throughput(records, colors, markers):
     return plot
 
 
+def from_zero(axis, what):
+    """Ends an axis whose values count from zero."""
+    axis.set_ylabel(what)
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
 def growth(what, label):
     """How to draw packets a second against how many of them there are, a line for each frame size."""
 
@@ -98,10 +106,7 @@ def two_gpus(records, colors, markers):
     lines(axis, colors, markers, [(label, *zip(*sorted(points))) for label, points in own.items()])
     axis.set_xticks(sorted({workers for points in own.values() for workers, _ in points}))
     axis.set_xlabel("workers; frames of 64 B, contiguous")
-    axis.set_ylabel("Mpkt/s")
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    from_zero(axis, "Mpkt/s")
     return plot
 
 
@@ -141,10 +146,7 @@ def queues(records, colors, markers):
     axis.set_xscale("log", base=2)
     axis.set_xticks([2, 4, 8, 16, 32], ["2", "4", "8", "16", "32"])
     axis.set_xlabel("queues of the hardware; six workers, contiguous")
-    axis.set_ylabel("packets a second, of those with 8 queues")
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
+    from_zero(axis, "packets a second, of those with 8 queues")
     return plot
 
 

@@ -185,6 +185,36 @@ TEST_P(ManyWorkers, WaitForNothingThatStandsBehindThem) {
     expect_work(Work::device_alone, report);
 }
 
+/// A chain of so many functions with state through the simulated GPU; what refuses it.
+std::string run_policers(unsigned count) {
+    std::string nfs;
+    for (unsigned i = 0; i < count; ++i)
+        nfs += (i > 0 ? ", " : "") + ("{policer: {per: flow, rate: 100Gbps}, name: p" + std::to_string(i) + "}");
+    exec::RuntimeOptions options;
+    options.devices = {open_device("sim")};
+    try {
+        exec::Runtime runtime(
+            configuration("version: 1\nports: {in: {source: {size: 200, flows: 50, count: 200}}, out: "
+                          "{sink: {}}}\nchains: {c: {input: in, output: out, nfs: [" +
+                              nfs + "]}}\n",
+                          "sim"),
+            options);
+        runtime.start();
+        EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
+        runtime.finish();
+        const exec::Report report = exec::make_report(runtime);
+        EXPECT_EQ(report.chains[0].sent_packets, 200u);
+        expect_work(Work::device_alone, report);
+        return "";
+    } catch (const device::DeviceError& e) {
+        return e.what();
+    }
+}
+TEST(Sequences, AreAsManyAsThereIsRoomForStates) {
+    EXPECT_EQ(run_policers(device::kMaxStateArrays), "");
+    EXPECT_EQ(run_policers(device::kMaxStateArrays + 1), "chain 'c': its NFs have more than 8 arrays of state");
+}
+
 /// What frees or unpins memory waits for all kernels to end, and a driver launches none meanwhile: with a batch half
 /// launched that the others wait for, that would be for ever.
 class Interrupted : public testing::TestWithParam<std::string> {};
