@@ -61,7 +61,7 @@ Outcome exchange_batches(Attachment& attachment, uint64_t count, uint32_t packet
 int be_honest(const std::string& manager, const std::string& name, const std::function<void(uint64_t)>& at_each = {});
 
 /// Whether it comes true in time.
-bool wait_until(const std::function<bool()>& what, std::chrono::seconds most = std::chrono::seconds(20));
+bool wait_until(const std::function<bool()>& what, std::chrono::seconds most = std::chrono::seconds(120));
 
 /// Runs a network function as `millrace tenant` does: attaches again and again for `life`, or until the manager is
 /// gone.
