@@ -111,19 +111,19 @@ private:
     [[gnu::noinline]] void find_routes(std::span<Packet* const> packets, Decision* decisions) {
         for (size_t i = 0; i < packets.size(); ++i) {
             const Packet& packet = *packets[i];
-            const Route route = policies_.find(packet);
-            decisions[i] = {route.detail, route.outcome};
-            by_tunnel_[i] = route.outcome == kProtected && tunnels_[route.detail].serves(packet);
+            Decision to = policies_.find(packet);
+            by_tunnel_[i] = to.outcome == kProtected && tunnels_[to.detail].serves(packet);
             if (!by_tunnel_[i]) [[unlikely]] {
-                if (route.outcome == kProtected) {
-                    routes_[i] = outbound_route<Complete>(packet, tables_, route.detail);
-                    decisions[i] = {routes_[i].detail, routes_[i].outcome};
+                if (to.outcome == kProtected) {
+                    routes_[i] = outbound_route<Complete>(packet, tables_, to.detail);
+                    to = {routes_[i].detail, routes_[i].outcome};
                 }
-                if (decisions[i].outcome != kProtected && decisions[i].outcome != kUnprotected) continue;
             }
+            decisions[i] = to;
+            if (to.outcome != kProtected && to.outcome != kUnprotected) continue;
             // Of many SAs, all that encryption will ask for is on its way meanwhile.
-            if (decisions[i].detail != last_sa_) ask_for(last_sa_ = decisions[i].detail);
-            tickets_.add(*packets[i], tunnels_[decisions[i].detail].slot());
+            if (to.detail != last_sa_) ask_for(last_sa_ = to.detail);
+            tickets_.add(*packets[i], tunnels_[to.detail].slot());
         }
         tickets_.draw(tables_.tickets);
     }

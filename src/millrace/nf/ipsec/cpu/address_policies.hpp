@@ -5,7 +5,7 @@
 #include <bit>
 #include <vector>
 
-#include "millrace/nf/ipsec/lookup.hpp"
+#include "millrace/packet/decision.hpp"
 
 namespace millrace::nf::ipsec {
 
@@ -19,7 +19,7 @@ public:
     /// where it sends a packet.
     struct Entry {
         uint64_t mask, value;
-        Route route;
+        Decision route;
     };
 
     AddressPolicies() = default;
@@ -45,15 +45,14 @@ public:
 
     bool serves() const { return serves_; }
     /// Where a packet with these addresses goes; `otherwise` where no policy is about it.
-    Route find(uint64_t addresses, const Route& otherwise) const {
+    Decision find(uint64_t addresses, Decision otherwise) const {
         uint32_t first = kNobody;
-        Route route = otherwise;
+        Decision route = otherwise;
         for (const Table& table : tables_) {
             const Place& place = table.places[table.place_of(addresses & table.mask)];
             if (place.index >= first) continue;
             first = place.index;
-            route.outcome = place.outcome;
-            route.detail = place.detail;
+            route = place.route;
         }
         return route;
     }
@@ -63,7 +62,7 @@ private:
     struct Place {
         uint64_t value = 0;
         uint32_t index = kNobody;  ///< of the policy
-        uint32_t outcome = 0, detail = 0;
+        Decision route;
     };
     /// Policies of one pair of masks; at most half full.
     struct Table {
@@ -80,7 +79,7 @@ private:
         }
         void insert(const Entry& entry, uint32_t index) {
             Place& place = places[place_of(entry.value)];
-            if (place.index == kNobody) place = {entry.value, index, entry.route.outcome, entry.route.detail};
+            if (place.index == kNobody) place = {entry.value, index, entry.route};
         }
     };
     std::vector<Table> tables_;

@@ -6,23 +6,27 @@
 
 #include "millrace/nf/ipsec/cpu/address_policies.hpp"
 #include "millrace/nf/ipsec/lookup.hpp"
+#include "millrace/packet/decision.hpp"
 
 namespace millrace::nf::ipsec {
 
-/// Finds what `find_policy` finds. The tables must stay.
+/// Finds what `find_policy` finds: outcome and detail of its route. Eight bytes come back in a register; a whole route
+/// would come by memory, and who reads there two words that were just written one by one waits for them. The tables
+/// must stay.
 class PreparedPolicies {
 public:
-    explicit PreparedPolicies(const Tables& tables) : tables_(tables) {
+    explicit PreparedPolicies(const Tables& tables) : tables_(tables), default_(decision(default_route(tables))) {
         std::vector<AddressPolicies::Entry> by_addresses;
         const bool few = tables.policies.size() <= kFewPolicies;
         for (const Policy& policy : tables.policies) {
             const Selector& selector = policy.selector;
             if (selector.ipv6) continue;
-            const Entry entry{both(selector.src_mask, selector.dst_mask), both(selector.src, selector.dst), &policy,
-                              selector.any_protocol && selector.any_port};
+            const Entry entry{both(selector.src_mask, selector.dst_mask), both(selector.src, selector.dst),
+                              decision(policy_route(policy)), selector.any_protocol && selector.any_port,
+                              &policy.selector};
             if (few) entries_.push_back(entry);
             else if (!entry.any_else) return;
-            else by_addresses.push_back({entry.mask, entry.value & entry.mask, policy_route(policy)});
+            else by_addresses.push_back({entry.mask, entry.value & entry.mask, entry.route});
         }
         if (!few) by_addresses_ = AddressPolicies(by_addresses);
     }
@@ -30,27 +34,28 @@ public:
     /// Whether hash tables of their addresses are looked into.
     bool by_addresses() const { return by_addresses_.serves(); }
 
-    Route find(const Packet& packet) const {
+    Decision find(const Packet& packet) const {
         const Layers& layers = packet.layers();
         // ESP may be for the gateway itself, also in UDP.
         const bool common = layers.malformed == Malformed::no && layers.is_ipv4() &&
                             layers.protocol != ip::kProtocolEsp && (tables_.udp_port == 0 || !layers.is_udp());
         if (!common) [[unlikely]]
-            return find_policy<Complete>(packet, tables_);
+            return decision(find_policy<Complete>(packet, tables_));
         const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
-        if (by_addresses_.serves()) return by_addresses_.find(addresses, default_route(tables_));
+        if (by_addresses_.serves()) return by_addresses_.find(addresses, default_);
         if (tables_.policies.size() > kFewPolicies) {
             const uint32_t found = search_policies(packet, tables_);
-            return found == classify::kNoRule ? default_route(tables_) : policy_route(tables_.policies[found]);
+            return found == classify::kNoRule ? default_ : decision(policy_route(tables_.policies[found]));
         }
         for (const Entry& entry : entries_) {
             if ((addresses & entry.mask) != entry.value) continue;
-            if (entry.any_else || matches(entry.policy->selector, flow_of(packet))) return policy_route(*entry.policy);
+            if (entry.any_else || matches(*entry.selector, flow_of(packet))) return entry.route;
         }
-        return default_route(tables_);
+        return default_;
     }
 
 private:
+    static Decision decision(const Route& route) { return {route.detail, route.outcome}; }
     /// Source and destination as they follow each other in an IPv4 header.
     static uint64_t both(const Address& src, const Address& dst) {
         uint8_t bytes[8];
@@ -61,10 +66,12 @@ private:
 
     struct Entry {
         uint64_t mask, value;
-        const Policy* policy;
+        Decision route;
         bool any_else;  ///< the addresses decide
+        const Selector* selector;
     };
     const Tables& tables_;
+    Decision default_;
     std::vector<Entry> entries_;
     AddressPolicies by_addresses_;  ///< where there are many, and all of IPv4 ask for addresses alone
 };
