@@ -10,8 +10,16 @@
 namespace millrace::lab {
 namespace {
 
-/// Keeps the state of an NF as it is, and puts it back.
-class KeptState {
+/// Bytes in place of a field's own; several, as a function may look for one bit of it.
+constexpr uint8_t kPoisons[] = {0x00, 0xff, 0x55, 0xaa, 0x01};
+
+constexpr uint8_t kFill = 0xa5, kOtherFill = 0x5a;
+
+}  // namespace
+
+/// Keeps the state of an NF as it is, and puts it back. A packet changes few pages of what may be megabytes: the others
+/// are only looked at.
+class DeclarationCheck::KeptState {
 public:
     explicit KeptState(const nf::Image& image) : image_(image) {
         for (const nf::Image::Array& array : image.arrays()) {
@@ -20,22 +28,20 @@ public:
         }
     }
     void put_back() const {
-        for (size_t i = 0; i < kept_.size(); ++i)
-            if (!kept_[i].empty())
-                std::memcpy(const_cast<void*>(image_.arrays()[i].data), kept_[i].data(), kept_[i].size());
+        constexpr size_t kPage = 4096;
+        for (size_t i = 0; i < kept_.size(); ++i) {
+            auto* const now = static_cast<std::byte*>(const_cast<void*>(image_.arrays()[i].data));
+            for (size_t at = 0; at < kept_[i].size(); at += kPage) {
+                const size_t bytes = std::min(kPage, kept_[i].size() - at);
+                if (std::memcmp(now + at, &kept_[i][at], bytes) != 0) std::memcpy(now + at, &kept_[i][at], bytes);
+            }
+        }
     }
 
 private:
     const nf::Image& image_;
     std::vector<std::vector<std::byte>> kept_;
 };
-
-/// Bytes in place of a field's own; several, as a function may look for one bit of it.
-constexpr uint8_t kPoisons[] = {0x00, 0xff, 0x55, 0xaa, 0x01};
-
-constexpr uint8_t kFill = 0xa5, kOtherFill = 0x5a;
-
-}  // namespace
 
 struct DeclarationCheck::Result {
     Decision decision;
@@ -114,10 +120,9 @@ void DeclarationCheck::tell(Kind kind, uint32_t field, size_t number) {
 }
 
 void DeclarationCheck::check_reads(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes,
-                                   size_t number, const Result& base) {
+                                   size_t number, const KeptState& state, const Result& base) {
     const Fields reads = nf_->reads(type_.reads), writes = nf_->writes(type_.writes);
     const std::vector<Fields> map = fields_of_bytes(frame, layers);
-    const KeptState state(nf_->image());
     for (uint32_t bit = 0; bit < kFieldCount; ++bit) {
         const Fields one{1u << bit};
         if (reads.overlaps(one)) continue;
@@ -150,9 +155,8 @@ void DeclarationCheck::check_reads(const Frame& frame, const Layers& layers, uin
 }
 
 void DeclarationCheck::check_packet(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes,
-                                    size_t number) {
+                                    size_t number, const KeptState& state) {
     const Fields writes = nf_->writes(type_.writes);
-    const KeptState state(nf_->image());
     const Result base = run(frame, layers, in_port, lanes, kFill);
     state.put_back();
     if (base.decision.outcome >= type_.outcomes.size()) tell(Kind::outcome, base.decision.outcome, number);
@@ -178,19 +182,20 @@ void DeclarationCheck::check_packet(const Frame& frame, const Layers& layers, ui
                 break;
             }
     }
-    check_reads(frame, layers, in_port, lanes, number, base);
+    check_reads(frame, layers, in_port, lanes, number, state, base);
 }
 
 std::vector<Undeclared> DeclarationCheck::check(const std::vector<Frame>& frames, uint16_t in_port, size_t first) {
     found_.clear();
     std::set<unsigned> lane_counts = {1};
     if (type_.process_with(type_.lanes) != nullptr) lane_counts.insert(type_.lanes);
+    const KeptState state(nf_->image());
     for (size_t i = 0; i < frames.size(); ++i) {
         Layers layers;
         parse(frames[i].data(), static_cast<uint32_t>(frames[i].size()), static_cast<uint32_t>(frames[i].size()),
               layers);
         if (layers.malformed != Malformed::no) continue;
-        for (const unsigned lanes : lane_counts) check_packet(frames[i], layers, in_port, lanes, first + i);
+        for (const unsigned lanes : lane_counts) check_packet(frames[i], layers, in_port, lanes, first + i, state);
     }
     return std::move(found_);
 }

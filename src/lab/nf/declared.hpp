@@ -34,10 +34,12 @@ public:
 private:
     enum class Kind { read, write, read_beyond, write_beyond, outcome };
     struct Result;
+    class KeptState;
     Result run(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes, uint8_t fill);
-    void check_packet(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes, size_t number);
+    void check_packet(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes, size_t number,
+                      const KeptState& state);
     void check_reads(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes, size_t number,
-                     const Result& base);
+                     const KeptState& state, const Result& base);
     void tell(Kind kind, uint32_t field, size_t number);
 
     const nf::Type& type_;
