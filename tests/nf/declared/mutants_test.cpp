@@ -74,7 +74,7 @@ std::multiset<std::string> findings(const nf::Type& original, Mutation mutation,
     type.process[2] = process<nf::kLaneCounts[2]>;
     if (type.commit != nullptr) type.commit = commit;
     lab::GoldenOptions options;
-    options.engines = {{type.lanes}};
+    options.halves = {{type.lanes}};
     options.output_folder = testing::TempDir();
     options.checked = true;
     const std::string path = source_path("src/millrace/nf/" + type.name + "/golden.yaml");

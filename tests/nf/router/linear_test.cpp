@@ -121,11 +121,11 @@ TEST(LinearRouter, DecidesAsTheOtherEngineDoes) {
         const NfResult wanted = NfRunner("router", options("")).run(frames, {1});
         NfRunner linear("router", options(", engine: linear"));
         EXPECT_EQ(linear.nf().image().arrays().front().count, linear.nf().statistics()[0].value);
-        for (const Engine& engine : engines(linear.type())) {
-            const NfResult result = linear.run(frames, engine);
-            EXPECT_EQ(result.decisions, wanted.decisions) << engine.text() << ", " << count;
-            EXPECT_EQ(result.frames, wanted.frames) << engine.text() << ", " << count;
-            EXPECT_EQ(result.out_ports, wanted.out_ports) << engine.text() << ", " << count;
+        for (const Half& half : halves(linear.type())) {
+            const NfResult result = linear.run(frames, half);
+            EXPECT_EQ(result.decisions, wanted.decisions) << half.text() << ", " << count;
+            EXPECT_EQ(result.frames, wanted.frames) << half.text() << ", " << count;
+            EXPECT_EQ(result.out_ports, wanted.out_ports) << half.text() << ", " << count;
         }
     }
 }
