@@ -52,8 +52,11 @@ void expect_endpoints_mapped(NfRunner& runner, const std::vector<Endpoint>& all,
         const Peer external = source_of(out.frames[i]);
         ASSERT_EQ(external.address, ipv4("198.51.100.1"));
         const uint8_t protocol = all[i / 2].protocol;
-        if (i % 2 == 0) ASSERT_TRUE(taken.emplace(protocol, external).second) << "given away twice";
-        else ASSERT_EQ(external, source_of(out.frames[i - 1])) << "of another destination";
+        if (i % 2 == 0) {
+            ASSERT_TRUE(taken.emplace(protocol, external).second) << "given away twice";
+        } else {
+            ASSERT_EQ(external, source_of(out.frames[i - 1])) << "of another destination";
+        }
         answers.push_back(talk(protocol, destination_of(there[i]), external, true, 0x12));
         if (protocol == 1) answers.back() = talk(1, kServer, external, true);
         errors.push_back(error_about(out.frames[i], ipv4("203.0.113.99"), i % 3 == 0 ? 28 : 576));

@@ -62,8 +62,11 @@ void compare(Rng& rng, size_t count) {
         typename Rib<Bytes>::Address own;
         std::copy_n(bytes.begin(), Bytes, own.begin());
         ASSERT_EQ(table.lookup(own), wanted) << count;
-        if constexpr (Bytes == 4) ASSERT_EQ(search_linear(view, load_be32(bytes.data()), kTargetNone), wanted) << count;
-        else ASSERT_EQ(search_linear(view, bytes.data(), kTargetNone), wanted) << count;
+        if constexpr (Bytes == 4) {
+            ASSERT_EQ(search_linear(view, load_be32(bytes.data()), kTargetNone), wanted) << count;
+        } else {
+            ASSERT_EQ(search_linear(view, bytes.data(), kTargetNone), wanted) << count;
+        }
     }
 }
 

@@ -188,8 +188,8 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.workload.scratch = scratch;
     for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
     options.contiguous = layout == "contiguous";
-    if (const auto* named = std::ranges::find(lab::kRestoreNames, restore); named != std::end(lab::kRestoreNames))
-        options.restore = static_cast<io::Restore>(named - lab::kRestoreNames);
+    if (const auto* name = std::ranges::find(lab::kRestoreNames, restore); name != std::end(lab::kRestoreNames))
+        options.restore = static_cast<io::Restore>(name - lab::kRestoreNames);
     options.checked = !unchecked;
     options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;
