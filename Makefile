@@ -5,9 +5,10 @@ JOBS    ?= $(shell nproc)
 PREFIX  ?= /usr/local
 SECONDS_EACH ?= 20
 UNITY   ?= ON
+WERROR  ?=
 VERSION = $(shell sed -n 's/^project.millrace VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
-CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -DMILLRACE_UNITY=$(UNITY) -S . -B
+CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -DMILLRACE_UNITY=$(UNITY) $(WERROR:%=-DMILLRACE_WERROR=%) -S . -B
 CTEST     = ctest --output-on-failure --no-tests=error
 JUNIT     = --output-junit $(abspath $(BUILD))/$(1).xml --test-output-size-passed 4194304 --test-output-size-failed 4194304
 # DPDK and Hyperscan keep what they allocate until the program ends.

@@ -20,6 +20,6 @@ file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [=[
 #define MILLRACE_LIBRARY "libstdc++ before C++11"
 #endif
 // Read from the file before any of a plugin's code runs.
-extern "C" __attribute__((section(".millrace.abi"), used, visibility("hidden"))) const char millrace_abi[];
-const char millrace_abi[] = "@VERSION@, headers @digest@, " MILLRACE_LIBRARY;
+extern "C" __attribute__((section(".millrace.abi"), visibility("hidden"))) const char millrace_abi[];
+__attribute__((used)) const char millrace_abi[] = "@VERSION@, headers @digest@, " MILLRACE_LIBRARY;
 ]=])

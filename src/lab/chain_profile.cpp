@@ -42,7 +42,8 @@ schedule::ChainProfile profile_chain(device::Device& device, KernelRun& kernels,
         own.batch = packets;
         own.seconds = options.seconds;
         const double kernel_us = kernels.measure(program, frames, own).batch_us;
-        const auto bytes = batch_bytes(*program, exec::prefixes_of(program->plan), profile.frame_bytes, packets);
+        const auto frame_bytes = static_cast<uint32_t>(profile.frame_bytes);
+        const auto bytes = batch_bytes(*program, exec::prefixes_of(program->plan), frame_bytes, packets);
         profile.points.push_back({packets, sms, kernel_us * 1000, transfer_ns(device, bytes, options.seconds)});
     }
     profile.model = schedule::fit(profile.points);

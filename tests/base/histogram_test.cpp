@@ -35,7 +35,9 @@ TEST(Histogram, PutsEveryValueInABucketThatEndsWithinASixteenth) {
         ASSERT_GE(top, value);
         ASSERT_LE(top - value, value / 16) << value;
         ASSERT_EQ(Histogram::bucket_of(top), bucket);
-        if (top < UINT64_MAX) ASSERT_EQ(Histogram::bucket_of(top + 1), bucket + 1);
+        if (top < UINT64_MAX) {
+            ASSERT_EQ(Histogram::bucket_of(top + 1), bucket + 1);
+        }
     }
 }
 

@@ -153,7 +153,9 @@ TEST_P(ClassificationSizes, FindWhatAWalkThroughAllLinesFinds) {
         ip += packet.layers().is_ip();
     }
     EXPECT_GT(ip, 1000u);
-    if (GetParam() >= 31) EXPECT_GT(found, 300u);
+    if (GetParam() >= 31) {
+        EXPECT_GT(found, 300u);
+    }
     for (uint16_t port = 0; port < kPorts; ++port)
         EXPECT_EQ(table.uses_port(port), std::ranges::any_of(rules, [&](const ClassificationRule& rule) {
                       return rule.port == kNoPort || rule.port == port;

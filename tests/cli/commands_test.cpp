@@ -117,8 +117,9 @@ TEST(Commands, TellOfPuntsThatHaveNowhereToGoWithTheirPlace) {
                                  "are dropped (not-ip, ttl-expired)"),
                   std::string::npos)
             << ended.err;
-        if (std::string(command) == "run")
+        if (std::string(command) == "run") {
             EXPECT_NE(ended.out.find("exit.no-punt-port "), std::string::npos) << ended.out;
+        }
     }
 }
 

@@ -26,9 +26,8 @@ protected:
         const std::string count = folder.path("count");
         Ended ended = run_program(
             {"run", yaml, "-q", "-o", folder.path("out")},
-            {.environment = {std::string("LD_PRELOAD=") + MILLRACE_INTERRUPT,
-                             "INTERRUPT_WITH=" + std::to_string(signal), "INTERRUPT_AT=" + std::to_string(moment),
-                             "INTERRUPT_COUNT=" + count},
+            {.environment = {"LD_PRELOAD=" MILLRACE_INTERRUPT, "INTERRUPT_WITH=" + std::to_string(signal),
+                             "INTERRUPT_AT=" + std::to_string(moment), "INTERRUPT_COUNT=" + count},
              .standard_output = {}});
         ended.out = text_of_file(count);
         return ended;

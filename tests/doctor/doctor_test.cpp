@@ -31,7 +31,9 @@ TEST(Doctor, CallsNothingMissingThatOnlySomeUsesNeed) {
     const auto findings = examine_machine();
     for (const char* name : {"huge pages", "PCI NICs", "NVML", "AVX-512", "VAES", "cap_net_raw", "cap_ipc_lock",
                              "/dev/vfio/vfio", "locked memory"})
-        if (const Finding* finding = find(findings, name)) EXPECT_NE(finding->state, Finding::State::missing) << name;
+        if (const Finding* finding = find(findings, name)) {
+            EXPECT_NE(finding->state, Finding::State::missing) << name;
+        }
     for (const Finding& finding : findings)
         EXPECT_NE(finding.state, Finding::State::missing)
             << finding.name << ": " << finding.value << " (the machines that run tests have what is needed)";

@@ -33,7 +33,7 @@ TEST(ExampleNidsRules, TripOnTheRecordedTrafficUnlessTheyAreMeantToStayQuiet) {
                     environment);
     for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
 
-    const NfResult result = runner.run(recorded_frames(), Engine{.lanes = 1});
+    const NfResult result = runner.run(recorded_frames(), Half{.lanes = 1});
     std::set<uint32_t> tripped;
     for (const Event& event : result.events) tripped.insert(sid_of(runner.nf().explain({event.code, 1})));
 

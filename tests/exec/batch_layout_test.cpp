@@ -213,8 +213,11 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
         EXPECT_GE(piece.events_at, piece.snapshot_at + needs.chain.state_bytes);
         EXPECT_GE(piece.left_at, piece.events_at + (needs.events ? exec::event_room(n) * sizeof(Event) : 0));
         const size_t left_end = piece.left_at + n * needs.chain.emitters * sizeof(LeftEvents);
-        if (whole) EXPECT_EQ(piece.frames_at, piece.back_at) << "frames come back with the rest";
-        else EXPECT_GE(piece.frames_at, left_end);
+        if (whole) {
+            EXPECT_EQ(piece.frames_at, piece.back_at) << "frames come back with the rest";
+        } else {
+            EXPECT_GE(piece.frames_at, left_end);
+        }
         EXPECT_GE(piece.staging_at, whole ? left_end : piece.frames_at + needs.frames_bytes);
         EXPECT_GE(piece.kept_at, piece.staging_at + needs.staging_bytes);
         EXPECT_EQ(piece.bytes, piece.kept_at + piece.kept_bytes);

@@ -136,7 +136,9 @@ TEST(Tunnels, AreMalformedByNameWhereverTheyEnd) {
             if (frame[12] != 8) continue;
             Frame shorter = frame;
             store_be16(&shorter[16], 21);
-            if (kind == tunnel::kGre) EXPECT_EQ(layers_of(shorter).malformed, Malformed::truncated_tunnel);
+            if (kind == tunnel::kGre) {
+                EXPECT_EQ(layers_of(shorter).malformed, Malformed::truncated_tunnel);
+            }
         }
 }
 

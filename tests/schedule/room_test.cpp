@@ -43,7 +43,9 @@ TEST(Room, IsThereForWhatItSays) {
             const Room room = room_for_last(tenants, kWhole, sharing);
             const Load asked = tenants.back().load;
             EXPECT_LE(room.rate, asked.rate);
-            if (room.latency_ns > 0) EXPECT_GE(room.latency_ns, asked.latency_ns);
+            if (room.latency_ns > 0) {
+                EXPECT_GE(room.latency_ns, asked.latency_ns);
+            }
             for (const bool by_rate : {true, false}) {
                 if ((by_rate ? room.rate : room.latency_ns) == 0) continue;
                 ++(by_rate ? rates : latencies);

@@ -20,12 +20,11 @@ void run_golden_file(const std::string& type_name, const std::string& path) {
     const nf::Type* type = nf::find_type(type_name);
     ASSERT_NE(type, nullptr) << "there is no network function '" << type_name << "'";
     lab::GoldenOptions options;
-    options.engines = engines(*type);
+    options.halves = halves(*type);
     options.open = [](const std::string& name) { return open_device(name); };
     options.output_folder = testing::TempDir();
     options.checked = true;
-    if (std::ranges::any_of(options.engines, [](const Engine& engine) { return !engine.device.empty(); }))
-        claim_device_work();
+    if (std::ranges::any_of(options.halves, [](const Half& half) { return !half.device.empty(); })) claim_device_work();
     for (const Diagnostic& failure : lab::run_golden(*type, path, options).failures) ADD_FAILURE() << failure.render();
 }
 

@@ -26,7 +26,7 @@ bool same_event(const Event& a, const Event& b) {
            a.order == b.order;
 }
 
-/// Expects that two engines gave the same; shows the first packet that differs.
+/// Expects that two halves gave the same; shows the first packet that differs.
 void expect_same(const NfResult& want, const NfResult& got, const std::vector<Frame>& frames) {
     for (size_t i = 0; i < frames.size(); ++i) {
         const bool same = want.decisions[i] == got.decisions[i] && want.frames[i] == got.frames[i] &&
@@ -50,14 +50,14 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
 
 }  // namespace
 
-std::vector<Engine> host_engines(const nf::Type& type) {
+std::vector<Half> host_halves(const nf::Type& type) {
     const bool every = std::ranges::find(test_devices(), "cpu") != test_devices().end();
-    std::vector<Engine> all = lab::host_engines(type);
-    if (!every) std::erase_if(all, [](const Engine& engine) { return engine.lanes > 1; });
+    std::vector<Half> all = lab::host_halves(type);
+    if (!every) std::erase_if(all, [](const Half& half) { return half.lanes > 1; });
     return all;
 }
 
-std::vector<Engine> engines(const nf::Type& type) {
+std::vector<Half> halves(const nf::Type& type) {
     static const std::vector<std::string> devices = [] {
         std::vector<std::string> usable;
         for (const std::string& name : offload_devices()) {
@@ -67,8 +67,8 @@ std::vector<Engine> engines(const nf::Type& type) {
         }
         return usable;
     }();
-    std::vector<Engine> all = host_engines(type);
-    std::ranges::copy(lab::device_engines(devices), std::back_inserter(all));
+    std::vector<Half> all = host_halves(type);
+    std::ranges::copy(lab::device_halves(devices), std::back_inserter(all));
     return all;
 }
 
@@ -76,11 +76,11 @@ NfRunner::NfRunner(const std::string& type, const Config& options, const nf::Env
     : lab::NfRunner(type_named(type), options, environment, [](const std::string& name) { return open_device(name); }) {
 }
 
-NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port) {
-    if (!engine.device.empty() && !frames.empty()) claim_device_work();
-    NfResult result = lab::NfRunner::run(frames, engine, in_port);
+NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port) {
+    if (!half.device.empty() && !frames.empty()) claim_device_work();
+    NfResult result = lab::NfRunner::run(frames, half, in_port);
     for (const std::string& mistake : result.mistakes)
-        ADD_FAILURE() << type().name << ", " << engine.text() << ": " << mistake;
+        ADD_FAILURE() << type().name << ", " << half.text() << ": " << mistake;
     return result;
 }
 
@@ -93,10 +93,10 @@ void check_halves_agree(const std::string& type, const Config& options, const st
     for (const size_t size : sizes) {
         const std::vector<Frame> batch(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(size));
         std::optional<NfResult> want;
-        for (const Engine& engine : engines(shared->type())) {
-            SCOPED_TRACE(type + ", " + engine.text() + ", batch of " + std::to_string(size));
+        for (const Half& half : halves(shared->type())) {
+            SCOPED_TRACE(type + ", " + half.text() + ", batch of " + std::to_string(size));
             if (shared->stateful()) shared = std::make_unique<NfRunner>(type, options, environment);
-            NfResult got = shared->run(batch, engine);
+            NfResult got = shared->run(batch, half);
             if (want) expect_same(*want, got, batch);
             if (testing::Test::HasFailure()) return;
             if (!want) want = std::move(got);

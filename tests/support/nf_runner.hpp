@@ -9,16 +9,16 @@
 
 namespace millrace::test {
 
-using lab::Engine;
+using lab::Half;
 using lab::kRefused;
 using lab::kTestPorts;
 using lab::NfResult;
 
 /// The device half on the host with every number of lanes (with one, where the tests aren't asked for cpu), and the CPU
 /// half if the type has one.
-std::vector<Engine> host_engines(const nf::Type& type);
+std::vector<Half> host_halves(const nf::Type& type);
 /// Those, and the device half on every device of the tests that this machine has, with every number of lanes.
-std::vector<Engine> engines(const nf::Type& type);
+std::vector<Half> halves(const nf::Type& type);
 
 /// One instance of an NF. State lives as long as the runner, so that runs follow one another.
 class NfRunner : public lab::NfRunner {
@@ -29,12 +29,12 @@ public:
                  .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts});
     NfRunner(const std::string& type, const std::string& options_yaml) : NfRunner(type, Config::parse(options_yaml)) {}
     /// Expects that nothing was done that no result shows; see NfResult::mistakes.
-    NfResult run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port = 0);
+    NfResult run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port = 0);
 };
 
-/// Expects that every engine gives the same bytes, lengths, decisions (outcome and detail), output
+/// Expects that every half gives the same bytes, lengths, decisions (outcome and detail), output
 /// ports and events for `frames`, in batches of 0, 1, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025 (as many
-/// as there are frames for) and all of them. Stateful NFs are made anew for every engine and batch.
+/// as there are frames for) and all of them. Stateful NFs are made anew for every half and batch.
 void check_halves_agree(const std::string& type, const Config& options, const std::vector<Frame>& frames,
                         const nf::Environment& environment = {
                             .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts});

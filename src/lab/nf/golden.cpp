@@ -44,7 +44,7 @@ std::string listed(const std::vector<uint32_t>& codes) {
     return text + "]";
 }
 
-/// What a case was found to do wrong, each thing once with the engines that did it.
+/// What a case was found to do wrong, each thing once with the halves that did it.
 class Case {
 public:
     explicit Case(std::string name) : name_(std::move(name)) {}
@@ -53,40 +53,40 @@ public:
         for (Found& found : found_) {
             if (found.message != message || found.where.line != where.line || found.where.column != where.column)
                 continue;
-            if (found.engines.empty() || found.engines.back() != engine) found.engines.push_back(engine);
+            if (found.halves.empty() || found.halves.back() != half) found.halves.push_back(half);
             return;
         }
-        found_.push_back({where, message, hint, {engine}});
+        found_.push_back({where, message, hint, {half}});
     }
-    /// What no engine of its own did.
+    /// What no half of its own did.
     void add_of_all(const Location& where, const std::string& message, const std::string& hint = {}) {
         found_.push_back({where, message, hint, {}});
     }
     bool good() const { return found_.empty(); }
-    /// `engines`: of how many it ran on.
-    void tell(size_t engines, std::vector<Diagnostic>& failures) const {
+    /// `halves`: of how many it ran on.
+    void tell(size_t halves, std::vector<Diagnostic>& failures) const {
         for (const Found& found : found_) {
             std::string by;
-            if (found.engines.size() < engines)
-                for (const std::string& text : found.engines) by += (by.empty() ? "" : ", ") + text;
+            if (found.halves.size() < halves)
+                for (const std::string& text : found.halves) by += (by.empty() ? "" : ", ") + text;
             failures.push_back(
                 {found.where, "'" + name_ + "'" + (by.empty() ? "" : ", " + by) + ": " + found.message, found.hint});
         }
     }
 
-    std::string engine;  ///< that is at work
+    std::string half;  ///< that is at work
 
 private:
     struct Found {
         Location where;
         std::string message, hint;
-        std::vector<std::string> engines;
+        std::vector<std::string> halves;
     };
     std::string name_;
     std::vector<Found> found_;
 };
 
-void run_step(const Config& step, const std::vector<std::string>& ports, NfRunner& runner, const Engine& engine,
+void run_step(const Config& step, const std::vector<std::string>& ports, NfRunner& runner, const Half& half,
               DeclarationCheck* check, Case& into) {
     const nf::Type& type = runner.type();
     const Config packet_here = step.at("packet");
@@ -98,7 +98,7 @@ void run_step(const Config& step, const std::vector<std::string>& ports, NfRunne
             into.add_of_all(packet_here.where(), found.message, found.hint);
     const auto time = step.find("time");
     runner.time_ns = kGoldenEpochNs + (time ? static_cast<uint64_t>(time->duration().count()) : 0);
-    const NfResult result = runner.run({input}, engine, port);
+    const NfResult result = runner.run({input}, half, port);
     for (const std::string& mistake : result.mistakes) into.add(packet_here.where(), mistake);
     const Config expect = step.at("expect");
     expect.only({"outcome", "packet", "unchanged", "detail", "explain", "out-port", "events"});
@@ -159,10 +159,10 @@ public:
             for (const Config& name : names->items()) ports.push_back(name.text());
         }
         bool first = true;
-        for (const Engine& engine : options_.engines) {
-            into.engine = engine.text();
+        for (const Half& half : options_.halves) {
+            into.half = half.text();
             NfRunner& runner = instance_for(entry, ports);
-            // Once for a case: what it looks for is no matter of engines.
+            // Once for a case: what it looks for is no matter of halves.
             std::unique_ptr<DeclarationCheck> check;
             if (first && options_.checked)
                 check = std::make_unique<DeclarationCheck>(nf::type_of(type_, runner.nf()), runner.nf());
@@ -170,10 +170,10 @@ public:
             if (const auto steps = entry.find("steps")) {
                 for (const Config& step : steps->items()) {
                     step.only({"packet", "in-port", "time", "expect"});
-                    run_step(step, ports, runner, engine, check.get(), into);
+                    run_step(step, ports, runner, half, check.get(), into);
                 }
             } else {
-                run_step(entry, ports, runner, engine, check.get(), into);
+                run_step(entry, ports, runner, half, check.get(), into);
             }
         }
     }
@@ -238,7 +238,7 @@ GoldenReport run_golden(const nf::Type& type, const std::string& path, const Gol
             one.add_of_all(entry.where(), e.what());
         }
         if (!one.good()) ++report.failed;
-        one.tell(options.engines.size(), report.failures);
+        one.tell(options.halves.size(), report.failures);
     }
     return report;
 }

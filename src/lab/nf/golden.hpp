@@ -26,10 +26,10 @@
 namespace millrace::lab {
 
 struct GoldenOptions {
-    std::vector<Engine> engines;  ///< that every case runs on
-    OpenDevice open;              ///< for those with a device
-    std::string output_folder;    ///< for files that the NF writes
-    bool checked = false;         ///< look for what the device half does and does not declare, too; see declared.hpp
+    std::vector<Half> halves;   ///< that every case runs on
+    OpenDevice open;            ///< for those with a device
+    std::string output_folder;  ///< for files that the NF writes
+    bool checked = false;       ///< look for what the device half does and does not declare, too; see declared.hpp
 };
 
 /// What came of a table.
@@ -38,7 +38,7 @@ struct GoldenReport {
     std::vector<Diagnostic> failures;  ///< each at the line that it breaks
 };
 
-/// Runs every case of a table on every engine, on a new instance of the NF each if it has state. Throws ConfigError
+/// Runs every case of a table in every half, on a new instance of the NF each if it has state. Throws ConfigError
 /// when the file is no table; a mistake within a case is a failure of that case.
 GoldenReport run_golden(const nf::Type& type, const std::string& path, const GoldenOptions& options);
 

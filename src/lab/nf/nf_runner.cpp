@@ -80,15 +80,15 @@ void run_device_half(const nf::Type& type, const void* tables, unsigned lanes, P
         for (const size_t i : batch) decisions[i] = type.commit(arena[i], tables, decisions[i]);
 }
 
-std::vector<Engine> host_engines(const nf::Type& type) {
-    std::vector<Engine> all;
+std::vector<Half> host_halves(const nf::Type& type) {
+    std::vector<Half> all;
     for (const unsigned lanes : nf::kLaneCounts) all.push_back({lanes});
     if (type.has_cpu_half) all.push_back({0});
     return all;
 }
 
-std::vector<Engine> device_engines(const std::vector<std::string>& devices) {
-    std::vector<Engine> all;
+std::vector<Half> device_halves(const std::vector<std::string>& devices) {
+    std::vector<Half> all;
     for (const std::string& device : devices)
         for (const unsigned lanes : nf::kLaneCounts) all.push_back({lanes, device});
     return all;
@@ -109,14 +109,14 @@ bool NfRunner::stateful() const {
     return type_->ordered() || std::any_of(arrays.begin(), arrays.end(), [](const auto& a) { return a.is_state(); });
 }
 
-NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port) {
-    if (!engine.device.empty()) {
-        std::unique_ptr<DeviceNf>& own = on_devices_[engine];
+NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port) {
+    if (!half.device.empty()) {
+        std::unique_ptr<DeviceNf>& own = on_devices_[half];
         if (own == nullptr) {
             std::vector<FunctionOnDevice> functions;
             if (before_ != nullptr) functions.push_back({before_type_, before_, before_type_->lanes});
-            functions.push_back({type_, nf_, engine.lanes});
-            own = std::make_unique<DeviceNf>(open_(engine.device), functions);
+            functions.push_back({type_, nf_, half.lanes});
+            own = std::make_unique<DeviceNf>(open_(half.device), functions);
         }
         return own->run(frames, in_port, time_ns);
     }
@@ -138,12 +138,12 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, u
     result.decisions.assign(frames.size(), Decision{kNoDetail, kRefused});
     if (before_ != nullptr)
         run_device_half(*before_type_, before_->image().tables(), before_type_->lanes, arena, result.decisions);
-    if (engine.lanes == 0) {
+    if (half.lanes == 0) {
         if (cpu_half_ == nullptr) cpu_half_ = nf_->make_cpu_half();
         if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
         run_cpu(*type_, nf_->image().tables(), *cpu_half_, arena, result.decisions);
     } else {
-        run_device_half(*type_, nf_->image().tables(), engine.lanes, arena, result.decisions);
+        run_device_half(*type_, nf_->image().tables(), half.lanes, arena, result.decisions);
     }
     if (!arena.guards_intact()) result.mistakes.push_back("it wrote outside of its packets and their rooms");
     for (size_t i = 0; i < frames.size(); ++i) {

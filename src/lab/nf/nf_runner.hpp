@@ -17,20 +17,20 @@ namespace millrace::lab {
 /// Outcome of a packet that the parser refused; no NF sees it.
 inline constexpr uint32_t kRefused = 0xfffffffeu;
 
-/// Which half runs, and how.
-struct Engine {
+/// One of the halves of an NF, and how it runs.
+struct Half {
     unsigned lanes = 1;       ///< of the device half; 0: the CPU half
     std::string device = {};  ///< that it runs on, as a configuration names it; empty: the host
-    auto operator<=>(const Engine&) const = default;
+    auto operator<=>(const Half&) const = default;
     std::string text() const {
         const std::string half = lanes == 0 ? "CPU half" : "device half with " + std::to_string(lanes) + " lanes";
         return device.empty() ? half : half + " on " + device;
     }
 };
 /// The device half on the host with every number of lanes, and the CPU half if the type has one.
-std::vector<Engine> host_engines(const nf::Type& type);
+std::vector<Half> host_halves(const nf::Type& type);
 /// The device half on each of `devices` with every number of lanes.
-std::vector<Engine> device_engines(const std::vector<std::string>& devices);
+std::vector<Half> device_halves(const std::vector<std::string>& devices);
 
 /// Gives the device of a name.
 using OpenDevice = std::function<std::shared_ptr<device::Device>(const std::string&)>;
@@ -61,7 +61,7 @@ void run_device_half(const nf::Type& type, const void* tables, unsigned lanes, P
 /// One instance of an NF. State lives as long as the runner, so that runs follow one another.
 class NfRunner {
 public:
-    /// Throws ConfigError as the NF does. `open` is asked for the devices of engines.
+    /// Throws ConfigError as the NF does. `open` is asked for the devices that halves run on.
     NfRunner(const nf::Type& type, const Config& options, const nf::Environment& environment, OpenDevice open);
     ~NfRunner();
 
@@ -76,7 +76,7 @@ public:
 
     /// One batch. The CPU half gets vectors of at most kCpuVector. A write outside of the packets and their rooms is a
     /// mistake.
-    NfResult run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port = 0);
+    NfResult run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port = 0);
 
     uint64_t time_ns = 0;  ///< of runs: when their first packets come; the others follow each kPacketNs
 
@@ -87,7 +87,7 @@ private:
     std::shared_ptr<nf::NetworkFunction> before_;  // that packets meet first, or null
     const nf::Type* before_type_ = nullptr;
     std::unique_ptr<nf::CpuHalf> cpu_half_;
-    std::map<Engine, std::unique_ptr<DeviceNf>> on_devices_;
+    std::map<Half, std::unique_ptr<DeviceNf>> on_devices_;
 };
 
 }  // namespace millrace::lab

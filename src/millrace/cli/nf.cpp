@@ -61,8 +61,8 @@ int test(const std::string& name, const std::string& table) {
     std::map<std::string, std::shared_ptr<device::Device>> opened;
     lab::GoldenOptions options;
     const std::vector<std::string> devices = devices_here();
-    options.engines = lab::host_engines(type);
-    std::ranges::copy(lab::device_engines(devices), std::back_inserter(options.engines));
+    options.halves = lab::host_halves(type);
+    std::ranges::copy(lab::device_halves(devices), std::back_inserter(options.halves));
     options.open = [&](const std::string& device) {
         auto& one = opened[device];
         if (one == nullptr) one = open_one_device(device);

@@ -4,30 +4,19 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "millrace/base/text/shown_line.hpp"
 #include "millrace/base/text/config.hpp"
 #include "millrace/base/files/kept_file.hpp"
 
 namespace millrace::schedule {
 namespace {
 
-constexpr int kVersion = 1;
-constexpr const char* kAgain = "measure anew: millrace profile --chain CHAIN.yaml";
+constexpr KeptKind kKind = {"chains", "profile of chains", 1, "measure anew: millrace profile --chain CHAIN.yaml"};
 constexpr uint32_t kMaxSms = 4096, kMaxPackets = 1u << 20;
-
-/// No machine takes longer than a second for any of it.
-double figure(const Config& value) {
-    constexpr double kMax = 1e9;
-    const double number = value.number();
-    if (!std::isfinite(number) || number < 0 || number > kMax)
-        value.fail("'" + value.text() + "' is no number between 0 and 10^9", kAgain);
-    return number;
-}
 
 /// How much of the differences a line explains: it may say less than their mean.
 double share(const Config& value) {
     const double number = value.number();
-    if (!std::isfinite(number) || number > 1) value.fail("'" + value.text() + "' is no R², which is at most 1", kAgain);
+    if (!std::isfinite(number) || number > 1) value.fail("'" + value.text() + "' is no R², which is at most 1");
     return number;
 }
 
@@ -38,35 +27,28 @@ uint32_t count(const Config& value, int64_t least, int64_t most) {
 Line line(const Config& value, double& r2) {
     value.only({"start-ns", "packet-ns", "r2"});
     r2 = share(value.at("r2"));
-    return {figure(value.at("start-ns")), figure(value.at("packet-ns"))};
+    return {kept_figure(value.at("start-ns")), kept_figure(value.at("packet-ns"))};
 }
 
 ChainProfile chain(const Config& value) {
     value.only({"functions", "frame-bytes", "kernel", "transfer", "most-packets-of-sm", "points"});
     ChainProfile chain;
     chain.functions = value.at("functions").text();
-    chain.frame_bytes = figure(value.at("frame-bytes"));
+    chain.frame_bytes = kept_figure(value.at("frame-bytes"));
     chain.model.kernel = line(value.at("kernel"), chain.model.kernel_r2);
     chain.model.transfer = line(value.at("transfer"), chain.model.transfer_r2);
     chain.model.most_of_sm = count(value.at("most-packets-of-sm"), 0, kMaxPackets);
     for (const Config& point : value.at("points").items()) {
         point.only({"packets", "sms", "kernel-ns", "transfer-ns"});
         chain.points.push_back({count(point.at("packets"), 1, kMaxPackets), count(point.at("sms"), 1, kMaxSms),
-                                figure(point.at("kernel-ns")), figure(point.at("transfer-ns"))});
+                                kept_figure(point.at("kernel-ns")), kept_figure(point.at("transfer-ns"))});
     }
     return chain;
 }
 
-Profile parse(const std::string& path, const std::string& model) {
-    show_lines_of(path);  // the program has written it
-    const Config file = Config::load(path);
-    if (!file.is_map()) file.fail("this is no profile of chains");
-    if (const int64_t version = file.at("version").integer(); version != kVersion)
-        file.at("version").fail("version " + std::to_string(version) + " of these profiles is not known here");
-    if (const std::string device = file.at("device").text(); device != model)
-        file.at("device").fail("this is a profile of '" + device + "', and the device is '" + model + "'");
+Profile parse(const Config& file) {
     file.only({"version", "device", "sms", "least-sms", "grain-sms", "chains"});
-    Profile profile{model, path, {}, {}};
+    Profile profile;
     profile.gpu.sms = count(file.at("sms"), 1, kMaxSms);
     profile.gpu.least = count(file.at("least-sms"), 1, profile.gpu.sms);
     profile.gpu.grain = count(file.at("grain-sms"), 1, profile.gpu.sms);
@@ -96,7 +78,7 @@ void Profile::put(ChainProfile chain) {
 }
 
 std::string profile_json(const Profile& profile) {
-    nlohmann::ordered_json json = {{"version", kVersion},
+    nlohmann::ordered_json json = {{"version", kKind.version},
                                    {"device", profile.device},
                                    {"sms", profile.gpu.sms},
                                    {"least-sms", profile.gpu.least},
@@ -120,17 +102,14 @@ std::string profile_json(const Profile& profile) {
 }
 
 Profile read_profile(const std::string& path, const std::string& model) {
-    try {
-        return parse(path, model);
-    } catch (const ConfigError& e) {
-        // Whatever is wrong with it, it can be made again.
-        std::vector<Diagnostic> diagnostics = e.diagnostics();
-        for (Diagnostic& one : diagnostics) one.hint = kAgain;
-        throw ConfigError(diagnostics);
-    }
+    Profile profile;
+    read_kept_file(kKind, path, model, [&](const Config& file) { profile = parse(file); });
+    profile.device = model;
+    profile.source = path;
+    return profile;
 }
 
-std::string profile_path(const std::string& model) { return kept_file("chains", model); }
+std::string profile_path(const std::string& model) { return kept_file(kKind, model); }
 
 std::optional<Profile> profile_of(const std::string& model) {
     const std::string path = model.empty() ? "" : profile_path(model);

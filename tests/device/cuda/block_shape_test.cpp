@@ -17,8 +17,9 @@ TEST(BlockShape, SpreadsFewPacketsOverAsManyMultiprocessorsAsThereAre) {
             EXPECT_LE(each, kMaxBlockPackets) << packets << " packets on " << multiprocessors;
             if (each == kMaxBlockPackets) continue;  // the device has not that many at once
             EXPECT_LE(blocks(packets, each), multiprocessors) << packets;
-            if (each > 1)
+            if (each > 1) {
                 EXPECT_GT(blocks(packets, each - 1), multiprocessors) << packets << ": no smaller blocks would do";
+            }
         }
 }
 

@@ -69,8 +69,9 @@ std::vector<TranslationUnit> units_of(const ChainSource& source) {
 
 void expect_units(const Compiler& compiler, const ChainSource& source, const std::string& architecture) {
     for (const TranslationUnit& unit : units_of(source))
-        if (taken().insert(architecture + unit.text).second)
+        if (taken().insert(architecture + unit.text).second) {
             EXPECT_FALSE(compiler.compile(unit, architecture).empty()) << unit.name;
+        }
 }
 
 void expect_kernels(Compiler& compiler, const ChainSource& source, const std::string& architecture) {
@@ -108,7 +109,9 @@ TEST_P(CompileChain, ForAnArchitecture) {
                 for (size_t i = 0; i < some->kernels.size(); ++i)
                     EXPECT_TRUE(planned[i].in_order() ? some->kernels[i].name.empty()
                                                       : some->kernels[i].name.starts_with(prefix));
-            if (steps.mode == Mode::persistent) EXPECT_TRUE(source.most_lanes.kernels.empty());
+            if (steps.mode == Mode::persistent) {
+                EXPECT_TRUE(source.most_lanes.kernels.empty());
+            }
         }
     }
 }

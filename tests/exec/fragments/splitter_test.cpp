@@ -48,7 +48,9 @@ TEST(Split, GivesTheSamePacketAgainForEveryMtu) {
             const Layers layers = parse(piece.data(), static_cast<uint32_t>(piece.size()),
                                         static_cast<uint32_t>(piece.size()));
             ASSERT_EQ(layers.malformed, Malformed::no);
-            if (!ipv6) ASSERT_EQ(checksum(&piece[14], 20), 0);
+            if (!ipv6) {
+                ASSERT_EQ(checksum(&piece[14], 20), 0);
+            }
         }
         if (pieces.size() > exec::Reassembler::kMaxPieces) continue;
         const auto whole = run.add_all(pieces);

@@ -117,7 +117,9 @@ TEST_P(Partitioned, ChainsRunOnTheirOwnMultiprocessors) {
         EXPECT_EQ(run.report.chains[i].promise.sms, share.sms.count) << i;
     }
     EXPECT_LE(next, 64u);
-    if (GetParam() == "sim") EXPECT_EQ(run.work_on({}), 0u) << "nothing ran elsewhere";
+    if (GetParam() == "sim") {
+        EXPECT_EQ(run.work_on({}), 0u) << "nothing ran elsewhere";
+    }
     EXPECT_TRUE(run.devices.front()->has_partitions());
     EXPECT_EQ(run.runtime.configuration()->chains[0]->gpu_share, run.shares_before[0]) << "no more came than promised";
 }

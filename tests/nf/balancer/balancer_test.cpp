@@ -278,8 +278,7 @@ TEST(Balancer, FindsEachOfTenThousandServicesAndEachAnswer) {
         frames.push_back(tcp_frame(at | 2, 80, 1u << 24 | i, 7));
         wanted.push_back(tcp_frame(at | 1, 80, 1u << 24 | i, 7));
     }
-    for (const Engine& engine : engines(runner.type()))
-        EXPECT_EQ(runner.run(frames, engine).frames, wanted) << engine.text();
+    for (const Half& half : halves(runner.type())) EXPECT_EQ(runner.run(frames, half).frames, wanted) << half.text();
 }
 
 TEST(Balancer, LeavesTheBodyWhereItIsWithoutIcmpErrors) {

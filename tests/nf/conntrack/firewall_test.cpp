@@ -103,8 +103,11 @@ private:
     Key draw_key() {
         constexpr uint8_t kProtocols[] = {6, 17, 1};
         // Clients and servers are others, so that nobody's answer is somebody's question.
-        return {kProtocols[rng_() % 3], kNet | rng_() % 8 * 4, kNet | (32 + rng_() % 8 * 4),
-                static_cast<uint16_t>(1000 + rng_() % 2), static_cast<uint16_t>(rng_() % 4 * 5)};
+        const uint8_t protocol = kProtocols[rng_() % 3];
+        const auto client = static_cast<uint32_t>(kNet | rng_() % 8 * 4);
+        const auto server = static_cast<uint32_t>(kNet | (32 + rng_() % 8 * 4));
+        return {protocol, client, server, static_cast<uint16_t>(1000 + rng_() % 2),
+                static_cast<uint16_t>(rng_() % 4 * 5)};
     }
     Sent packet(const Key& key, bool answer, State state) {
         Sent sent{{}, state, key.protocol, answer ? key.server : key.client, answer ? key.client : key.server, {}};

@@ -148,14 +148,14 @@ TEST(Crc, IsTheOneOfZlibForFramesOfEverySize) {
     std::vector<Frame> frames;
     for (const size_t size : kFrameSizes) frames.push_back(frame_of(rng, size));
     frames.push_back(frame_of(rng, 9000));
-    for (const Engine& engine : engines(runner.type())) {
-        const NfResult result = runner.run(frames, engine);
+    for (const Half& half : halves(runner.type())) {
+        const NfResult result = runner.run(frames, half);
         for (size_t i = 0; i < frames.size(); ++i) {
             Frame wanted = frames[i];
             const auto crc = static_cast<uint32_t>(crc32(0, wanted.data(), static_cast<uInt>(wanted.size())));
             for (unsigned byte = 0; byte < 4; ++byte) wanted.push_back(static_cast<uint8_t>(crc >> 8 * byte));
-            ASSERT_EQ(result.decisions[i].outcome, Crc::kSet) << engine.text();
-            ASSERT_EQ(result.frames[i], wanted) << engine.text() << ", " << frames[i].size() << " B";
+            ASSERT_EQ(result.decisions[i].outcome, Crc::kSet) << half.text();
+            ASSERT_EQ(result.frames[i], wanted) << half.text() << ", " << frames[i].size() << " B";
         }
     }
 }
@@ -169,8 +169,8 @@ TEST(Crc, FindsEveryBitThatIsTurned) {
         frames.back()[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     }
     NfRunner check("crc", "{mode: check}");
-    for (const Engine& engine : host_engines(check.type())) {
-        const NfResult result = check.run(frames, engine);
+    for (const Half& half : host_halves(check.type())) {
+        const NfResult result = check.run(frames, half);
         for (size_t i = 0; i < frames.size(); ++i) {
             const uint32_t outcome = result.decisions[i].outcome;
             EXPECT_TRUE(outcome == Crc::kBadCrc || outcome == Crc::kTooShort || outcome == kRefused) << i;

@@ -117,7 +117,7 @@ TEST(Declarations, AreHeldByGoldenTables) {
                            "  expect: {outcome: first, detail: 64}\n";
     const nf::Type& type = *nf::find_type("rogue");
     lab::GoldenOptions options;
-    options.engines = lab::host_engines(type);
+    options.halves = lab::host_halves(type);
     options.output_folder = testing::TempDir();
     EXPECT_EQ(lab::run_golden(type, path, options).failed, 0u);
     options.checked = true;

@@ -1,7 +1,6 @@
 // The product's own network functions, each made to break one promise: the check of declarations finds all of them.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <set>
 
 #include "lab/nf/golden.hpp"
@@ -24,13 +23,15 @@ struct Mutant {
 
 bool moves_ends(const nf::Type& type) { return type.writes.overlaps(field::length); }
 
-/// A byte of the mutant's field alone, from the packet's first.
-std::optional<size_t> byte_of_field(const Packet& packet) {
+constexpr size_t kNowhere = SIZE_MAX;
+
+/// A byte of the mutant's field alone, from the packet's first, or kNowhere.
+size_t byte_of_field(const Packet& packet) {
     const lab::Frame frame(packet.data(), packet.data() + packet.length());
     const std::vector<Fields> map = lab::fields_of_bytes(frame, packet.layers());
     for (size_t i = 0; i < map.size(); ++i)
         if (map[i] == mutant.field) return i;
-    return std::nullopt;
+    return kNowhere;
 }
 
 /// The first byte that is not the packet's: behind it, or before the room that it may grow into.
@@ -52,12 +53,12 @@ Decision mutate(Packet& packet, Decision decision) {
 template <unsigned L>
 Decision process(Packet& packet, const void* tables) {
     const bool reads = mutant.mutation == Mutation::read, writes = mutant.mutation == Mutation::write;
-    const auto at = reads || writes ? byte_of_field(packet) : std::nullopt;
-    const uint8_t seen = at ? packet.data()[*at] : uint8_t{0};
+    const size_t at = reads || writes ? byte_of_field(packet) : kNowhere;
+    const uint8_t seen = at != kNowhere ? packet.data()[at] : uint8_t{0};
     Decision decision = mutant.original->process_with(L)(packet, tables);
-    mutant.met = mutant.met || at.has_value();
-    if (at && reads) decision.detail = seen;
-    if (at && writes) packet.data()[*at] ^= 1;
+    mutant.met = mutant.met || at != kNowhere;
+    if (at != kNowhere && reads) decision.detail = seen;
+    if (at != kNowhere && writes) packet.data()[at] ^= 1;
     return mutant.original->commit == nullptr ? mutate(packet, decision) : decision;
 }
 
@@ -74,7 +75,7 @@ std::multiset<std::string> findings(const nf::Type& original, Mutation mutation,
     type.process[2] = process<nf::kLaneCounts[2]>;
     if (type.commit != nullptr) type.commit = commit;
     lab::GoldenOptions options;
-    options.engines = {{type.lanes}};
+    options.halves = {{type.lanes}};
     options.output_folder = testing::TempDir();
     options.checked = true;
     const std::string path = source_path("src/millrace/nf/" + type.name + "/golden.yaml");

@@ -49,7 +49,9 @@ public:
                 const std::string tail(reinterpret_cast<const char*>(piece.tail), piece.tail_bytes);
                 ASSERT_LE(tail.size(), memory_.tail);
                 ASSERT_TRUE(told.ends_with(tail)) << "the tail is what came before";
-                if (piece.whole) ASSERT_EQ(tail.size(), told.size());
+                if (piece.whole) {
+                    ASSERT_EQ(tail.size(), told.size());
+                }
                 ASSERT_GT(piece.bytes, 0u);
                 told.append(reinterpret_cast<const char*>(piece.data), piece.bytes);
             });

@@ -1,4 +1,4 @@
-// Every engine gives the same bytes and decisions, on golden, random, hostile and real packets.
+// Every half gives the same bytes and decisions, on golden, random, hostile and real packets.
 #include <gtest/gtest.h>
 
 #include <pcap/pcap.h>
@@ -104,7 +104,7 @@ std::vector<Frame> capture(const std::string& path) {
 
 TEST(Ipsec, DoesWhatItsGoldenPacketsSay) { run_golden("ipsec"); }
 
-TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
+TEST(IpsecHalves, AgreeOnRandomAndHostileTraffic) {
     Rng rng(3);
     const EspOracle east({.cipher = "aes-128-ctr"}), west({.cipher = "aes-128-cbc", .ipv6 = true});
     const std::vector<Frame> frames = traffic(rng, 3000, east, west);
@@ -156,7 +156,7 @@ std::string inbound_sa(Tunnel tunnel, const char* name) {
     return "  - " + sa.replace(sa.find("east"), 4, name) + "\n";
 }
 
-TEST(IpsecEngines, AgreeOnRandomAndHostileTrafficOfEveryAlgorithmAndForm) {
+TEST(IpsecHalves, AgreeOnRandomAndHostileTrafficOfEveryAlgorithmAndForm) {
     Rng rng(7);
     size_t pairs = 0;
     std::vector<Tunnel> tunnels = all_tunnels();
@@ -187,7 +187,7 @@ TEST(IpsecEngines, AgreeOnRandomAndHostileTrafficOfEveryAlgorithmAndForm) {
     EXPECT_GT(pairs, 10u);
 }
 
-TEST(IpsecEngines, HaveTheSmallestDeviceHalfThatServes) {
+TEST(IpsecHalves, HaveTheSmallestDeviceHalfThatServes) {
     for (const auto& [tunnel, name] : std::vector<std::pair<Tunnel, std::string>>{
              {{.cipher = "aes-128-ctr"}, "ipsec"},
              {{.cipher = "aes-128-cbc", .ipv6 = true}, "ipsec"},
@@ -202,7 +202,7 @@ TEST(IpsecEngines, HaveTheSmallestDeviceHalfThatServes) {
         EXPECT_EQ(NfRunner("ipsec", near_end(tunnel)).type().name, name) << tunnel.text();
 }
 
-TEST(IpsecEngines, AgreeOnRealCapturesSentThroughATunnel) {
+TEST(IpsecHalves, AgreeOnRealCapturesSentThroughATunnel) {
     MILLRACE_NEEDS_DATA("pcap/curated/ipsec");
     std::vector<Frame> frames;
     for (const char* file :
@@ -221,7 +221,7 @@ TEST(IpsecEngines, AgreeOnRealCapturesSentThroughATunnel) {
     }
 }
 
-TEST(IpsecEngines, SurviveAndAgreeOnMutatedEsp) {
+TEST(IpsecHalves, SurviveAndAgreeOnMutatedEsp) {
     Rng rng(4);
     std::vector<Frame> frames;
     for (uint32_t n = 1; n <= 1500; ++n) {

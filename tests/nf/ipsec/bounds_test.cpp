@@ -32,12 +32,12 @@ private:
     uint8_t* data_ = nullptr;
 };
 
-/// Runs one frame with exactly this room around it, by every engine; the outcome's name and the bytes.
+/// Runs one frame with exactly this room around it, by every half; the outcome's name and the bytes.
 std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options, const Frame& frame, uint32_t headroom,
                                                      uint32_t tailroom) {
     std::vector<std::pair<std::string, Frame>> results;
     for (const bool at_end : {false, true}) {
-        for (const Engine& engine : host_engines(*nf::find_type("ipsec"))) {
+        for (const Half& half : host_halves(*nf::find_type("ipsec"))) {
             NfRunner runner("ipsec", options);
             const Guarded memory(headroom + frame.size() + tailroom, at_end);
             std::memcpy(memory.data() + headroom, frame.data(), frame.size());
@@ -47,12 +47,12 @@ std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options,
             packet.parse();
             Decision decision;
             const void* tables = runner.nf().image().tables();
-            if (engine.lanes == 0) {
+            if (half.lanes == 0) {
                 Packet* packets[] = {&packet};
                 runner.nf().make_cpu_half()->process(packets, &decision);
             } else {
                 runner.type().order_key(packet, tables);
-                decision = runner.type().process_with(engine.lanes)(packet, tables);
+                decision = runner.type().process_with(half.lanes)(packet, tables);
                 decision = runner.type().commit(packet, tables, decision);
             }
             results.emplace_back(outcome_name(runner, decision), Frame(packet.data(), packet.data() + packet.length()));

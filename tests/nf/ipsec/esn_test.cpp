@@ -62,13 +62,13 @@ TEST(ExtendedSequence, GoesOnBeyond32BitsWhenSending) {
     for (const Tunnel& tunnel : extended_tunnels()) {
         const EspOracle oracle(tunnel);
         std::vector<Frame> wanted;
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + half.text());
             NfRunner near("ipsec", near_end(tunnel));
             set_sent(near, 3 * kWrap - 4);
             std::vector<Frame> frames;
             for (size_t i = 0; i < 8; ++i) frames.push_back(clear_frame(20 + i));
-            const NfResult sent = near.run(frames, engine);
+            const NfResult sent = near.run(frames, half);
             for (size_t i = 0; i < frames.size(); ++i) {
                 const uint64_t number = 3 * kWrap - 3 + i;
                 const auto opened = oracle.open(sent.frames[i], static_cast<uint32_t>(number >> 32));
@@ -108,13 +108,13 @@ TEST(ExtendedSequence, IsFollowedAcrossTheBoundaryWhenReceiving) {
         add(2 * kWrap - 63, "unprotected");
         add(2 * kWrap - 63, "replayed");
         add(2 * kWrap - 64, "replayed");
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + half.text());
             NfRunner far("ipsec", far_end(tunnel));
             std::vector<std::string> seen;
             std::vector<Frame> refused;
             for (const Frame& frame : frames) {
-                const NfResult received = far.run({frame}, engine);
+                const NfResult received = far.run({frame}, half);
                 seen.push_back(outcome_name(far, received.decisions[0]));
                 if (seen.back() == "bad-icv") {
                     EXPECT_EQ(received.frames[0], frame) << "a packet that was refused has changed";
@@ -127,15 +127,15 @@ TEST(ExtendedSequence, IsFollowedAcrossTheBoundaryWhenReceiving) {
 
 TEST(ExtendedSequence, GoesThroughTwoGatewaysOverManyBatchesAcrossTheBoundary) {
     for (const char* cipher : {"aes-128-gcm", "aes-256-ctr"}) {
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
             const Tunnel tunnel{.cipher = cipher, .esn = true};
             NfRunner near("ipsec", near_end(tunnel)), far("ipsec", far_end(tunnel));
             set_sent(near, kWrap - 600);
             const std::vector<Frame> frames(257, clear_frame(40));
             for (unsigned batch = 0; batch < 5; ++batch) {
-                const NfResult received = far.run(near.run(frames, engine).frames, engine);
+                const NfResult received = far.run(near.run(frames, half).frames, half);
                 ASSERT_EQ(outcome_names(far, received), std::vector<std::string>(frames.size(), "unprotected"))
-                    << cipher << " " << engine.text() << " " << batch;
+                    << cipher << " " << half.text() << " " << batch;
                 EXPECT_EQ(received.frames, frames);
             }
         }

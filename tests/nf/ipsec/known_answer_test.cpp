@@ -34,11 +34,11 @@ TEST(IpsecKnownAnswers, OpenTheVectorOfDpdkForAesCbcWithoutAuthentication) {
                                 std::to_string(esp[18]) + "." + std::to_string(esp[19]) +
                                 ", cipher: aes-128-cbc, auth: none, key: " + vector["key"]["data"].get<std::string>() +
                                 "}]";
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner runner("ipsec", options);
-        const NfResult result = runner.run({framed(esp)}, engine);
-        EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << engine.text();
-        EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed(clear))) << engine.text();
+        const NfResult result = runner.run({framed(esp)}, half);
+        EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << half.text();
+        EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed(clear))) << half.text();
     }
 }
 
@@ -94,11 +94,11 @@ TEST(IpsecKnownAnswers, OpenTheVectorsOfDpdkForGcmAndHmacSha256) {
             spec.payload = packet;
             return build(spec);
         };
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
             NfRunner runner("ipsec", options);
-            const NfResult result = runner.run({framed_as(esp)}, engine);
-            EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << name << " " << engine.text();
-            EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed_as(clear))) << name << " " << engine.text();
+            const NfResult result = runner.run({framed_as(esp)}, half);
+            EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << name << " " << half.text();
+            EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed_as(clear))) << name << " " << half.text();
         }
     }
     EXPECT_GE(opened, 2u);
@@ -142,13 +142,13 @@ TEST(IpsecKnownAnswers, OpenEveryPacketOfCapturesBetweenTwoRealGateways) {
             data_path("pcap/curated/ipsec/" + capture["file"].get<std::string>()));
         ASSERT_GT(frames.size(), 1u);
         const Frame ping = *parse_hex("08090a0b0c0d0e0f1011121314151617");  // named in the index of the captures
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
             NfRunner runner("ipsec", "sas:\n" + options);
-            const NfResult result = runner.run(frames, engine);
+            const NfResult result = runner.run(frames, half);
             size_t pings = 0;
             for (size_t i = 0; i < frames.size(); ++i) {
                 EXPECT_EQ(outcome_name(runner, result.decisions[i]), "unprotected")
-                    << capture["file"] << ", " << engine.text() << ", packet " << i;
+                    << capture["file"] << ", " << half.text() << ", packet " << i;
                 const Frame& inner = result.frames[i];
                 pings += std::search(inner.begin(), inner.end(), ping.begin(), ping.end()) != inner.end();
             }

@@ -52,9 +52,9 @@ NfRunner live_runner(const std::string& options, nf::NetworkFunction* previous =
 uint32_t sequence_of(const Frame& frame) { return load_be32(frame.data() + 14 + 20 + 4); }
 
 /// The numbers of so many packets.
-std::vector<uint32_t> send(NfRunner& runner, size_t count, const Engine& engine) {
+std::vector<uint32_t> send(NfRunner& runner, size_t count, const Half& half) {
     std::vector<uint32_t> numbers;
-    const NfResult sent = runner.run(std::vector<Frame>(count, clear_frame(8)), engine);
+    const NfResult sent = runner.run(std::vector<Frame>(count, clear_frame(8)), half);
     for (size_t i = 0; i < count; ++i)
         if (outcome_name(runner, sent.decisions[i]) == "protected") numbers.push_back(sequence_of(sent.frames[i]));
     return numbers;
@@ -62,13 +62,13 @@ std::vector<uint32_t> send(NfRunner& runner, size_t count, const Engine& engine)
 
 TEST(IpsecSequenceFile, SetsNumbersAsideBeforeTheyAreUsedAndGivesBackWhatWasNot) {
     const Scratch scratch;
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         scratch.clear();
         uint32_t next = 1;
         for (const size_t count : {3u, 40u, 257u}) {
             NfRunner runner = live_runner(scratch.options());
             EXPECT_NE(read_file(scratch.path).find(" " + std::to_string(next - 1 + kBlock) + "\n"), std::string::npos);
-            for (const uint32_t number : send(runner, count, engine)) ASSERT_EQ(number, next++) << engine.text();
+            for (const uint32_t number : send(runner, count, half)) ASSERT_EQ(number, next++) << half.text();
         }
         EXPECT_NE(read_file(scratch.path).find(" " + std::to_string(next - 1) + "\n"), std::string::npos);
         struct stat status{};
@@ -89,9 +89,9 @@ TEST(IpsecSequenceFile, KeepsEveryNumberFromBeingUsedTwiceWhenTheProcessIsKilled
         const pid_t child = fork();
         if (child == 0) {
             NfRunner runner = live_runner(scratch.options());
-            const Engine engine{life % 2 == 0 ? 0u : 8u};
+            const Half half{life % 2 == 0 ? 0u : 8u};
             for (;;) {
-                const std::vector<uint32_t> numbers = send(runner, 50, engine);
+                const std::vector<uint32_t> numbers = send(runner, 50, half);
                 if (write(ends[1], numbers.data(), 4 * numbers.size()) < 0) _exit(1);
             }
         }
@@ -118,14 +118,14 @@ TEST(IpsecSequenceFile, KeepsEveryNumberFromBeingUsedTwiceWhenTheProcessIsKilled
 
 TEST(IpsecSequenceFile, LetsNoPacketGoBeyondWhatIsSetAside) {
     const Scratch scratch;
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         scratch.clear();
         NfRunner runner = live_runner(scratch.options());
         runner.type().tickets(runner.nf().image().tables())[0] = kBlock - 2;
-        const NfResult sent = runner.run(std::vector<Frame>(4, clear_frame(8)), engine);
+        const NfResult sent = runner.run(std::vector<Frame>(4, clear_frame(8)), half);
         EXPECT_EQ(outcome_names(runner, sent),
                   (std::vector<std::string>{"protected", "protected", "sequence-unreserved", "sequence-unreserved"}))
-            << engine.text();
+            << half.text();
         EXPECT_EQ(sent.frames[3], clear_frame(8));
         auto& changeable = dynamic_cast<nf::Changeable&>(runner.nf());
         const auto next = changeable.next();
@@ -133,7 +133,7 @@ TEST(IpsecSequenceFile, LetsNoPacketGoBeyondWhatIsSetAside) {
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(*next).next(), nullptr);
         EXPECT_NE(read_file(scratch.path).find(" " + std::to_string(2 * kBlock + 2) + "\n"), std::string::npos);
         NfRunner then = live_runner(scratch.options(), &runner.nf());
-        EXPECT_EQ(send(then, 2, engine).size(), 2u);
+        EXPECT_EQ(send(then, 2, half).size(), 2u);
     }
 }
 
@@ -216,16 +216,16 @@ std::vector<std::string> told(const nf::Environment& environment) {
 }
 
 TEST(IpsecLifetime, GoesOverToTheNextSaBeforeTheFirstEndsAndLosesNothing) {
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         const std::string options = with_second("lifetime: {packets: 100}, soft-lifetime: {packets: 60}");
         const nf::Environment first = live();
         NfRunner runner("ipsec", Config::parse(options), first);
         const auto spi = [&](NfRunner& of) {
-            const NfResult sent = of.run({clear_frame(8)}, engine);
+            const NfResult sent = of.run({clear_frame(8)}, half);
             EXPECT_EQ(outcome_name(of, sent.decisions[0]), "protected");
             return load_be32(sent.frames[0].data() + 34);
         };
-        EXPECT_EQ(send(runner, 58, engine).size(), 58u);
+        EXPECT_EQ(send(runner, 58, half).size(), 58u);
         EXPECT_EQ(spi(runner), 0x1001u);
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(runner.nf()).next(), nullptr);
         EXPECT_EQ(spi(runner), 0x1001u);
@@ -234,7 +234,7 @@ TEST(IpsecLifetime, GoesOverToTheNextSaBeforeTheFirstEndsAndLosesNothing) {
         NfRunner later("ipsec", Config::parse(options), live(&runner.nf()));
         EXPECT_EQ(spi(later), 0x3001u);
         // What the generation before still has on its way goes out, up to the hard end.
-        EXPECT_EQ(send(runner, 50, engine).size(), 40u);
+        EXPECT_EQ(send(runner, 50, half).size(), 40u);
         NfRunner last("ipsec", Config::parse(options), live(&later.nf()));
         EXPECT_EQ(spi(last), 0x3001u);
     }
@@ -243,16 +243,16 @@ TEST(IpsecLifetime, GoesOverToTheNextSaBeforeTheFirstEndsAndLosesNothing) {
 TEST(IpsecLifetime, EndsAnSaThatNobodyFollowsAndTellsOnce) {
     const std::string options = near_end({.extra = "lifetime: {packets: 10}"});
     const nf::Environment first = live(), second = live();
-    for (const Engine& engine : host_engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : host_halves(*nf::find_type("ipsec"))) {
         NfRunner runner("ipsec", Config::parse(options), first);
-        EXPECT_EQ(send(runner, 12, engine).size(), 10u);
+        EXPECT_EQ(send(runner, 12, half).size(), 10u);
         const auto next = dynamic_cast<nf::Changeable&>(runner.nf()).next();
         ASSERT_NE(next, nullptr);
         EXPECT_EQ(told(first), (std::vector<std::string>{"SA 'east' has come to the end of its lifetime"}));
         nf::Environment after = live(&runner.nf());
         NfRunner later("ipsec", Config::parse(options), after);
-        const NfResult refused = later.run({clear_frame(8)}, engine);
-        EXPECT_EQ(outcome_name(later, refused.decisions[0]), "expired") << engine.text();
+        const NfResult refused = later.run({clear_frame(8)}, half);
+        EXPECT_EQ(outcome_name(later, refused.decisions[0]), "expired") << half.text();
         EXPECT_EQ(refused.frames[0], clear_frame(8));
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(later.nf()).next(), nullptr);
         EXPECT_TRUE(told(after).empty());
@@ -262,17 +262,17 @@ TEST(IpsecLifetime, EndsAnSaThatNobodyFollowsAndTellsOnce) {
 TEST(IpsecLifetime, CountsBytesInBothDirections) {
     for (const char* cipher : {"aes-128-ctr", "aes-256-gcm", "aes-128-cbc"}) {
         const Tunnel tunnel{.cipher = cipher, .extra = "lifetime: {bytes: 10000}, soft-lifetime: {bytes: 4000}"};
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + half.text());
             const nf::Environment of_near = live(), of_far = live();
             NfRunner near("ipsec", Config::parse(near_end(tunnel)), of_near);
             NfRunner far("ipsec", Config::parse(far_end(tunnel)), of_far);
             EXPECT_EQ(near.type().name, "ipsec:complete");
             const auto next = [](NfRunner& runner) { return dynamic_cast<nf::Changeable&>(runner.nf()).next(); };
             const auto pass = [&](size_t count) {
-                const NfResult sent = near.run(std::vector<Frame>(count, clear_frame(1000)), engine);
+                const NfResult sent = near.run(std::vector<Frame>(count, clear_frame(1000)), half);
                 EXPECT_EQ(outcome_names(near, sent), std::vector<std::string>(count, "protected"));
-                const NfResult received = far.run(sent.frames, engine);
+                const NfResult received = far.run(sent.frames, half);
                 EXPECT_EQ(outcome_names(far, received), std::vector<std::string>(count, "unprotected"));
             };
             pass(3);  // 1,028 bytes each, and their padding
@@ -304,8 +304,8 @@ TEST(IpsecLifetime, EndsByTimeAndForgetsInboundSas) {
     std::this_thread::sleep_for(30ms);
     EXPECT_NE(dynamic_cast<nf::Changeable&>(far.nf()).next(), nullptr);
     NfRunner later("ipsec", Config::parse(far_end(tunnel)), live(&far.nf()));
-    for (const Engine& engine : host_engines(*nf::find_type("ipsec")))
-        EXPECT_EQ(outcome_name(later, later.run({oracle.seal(inner_of(clear_frame(8)), 2)}, engine).decisions[0]),
+    for (const Half& half : host_halves(*nf::find_type("ipsec")))
+        EXPECT_EQ(outcome_name(later, later.run({oracle.seal(inner_of(clear_frame(8)), 2)}, half).decisions[0]),
                   "no-sa");
 }
 

@@ -58,22 +58,21 @@ TEST(ReplayWindow, AgreesWithAPlainReferenceOnRandomSequences) {
     }
 }
 
-TEST(IpsecReplay, IsRefusedWithinABatchAndAcrossBatchesByEveryEngine) {
+TEST(IpsecReplay, IsRefusedWithinABatchAndAcrossBatchesInEveryHalf) {
     const EspOracle oracle({});
     const auto sealed = [&](uint32_t sequence) { return oracle.seal(inner_of(clear_frame(20)), sequence); };
     Frame forged = sealed(500);
     forged.back() ^= 1;
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-        SCOPED_TRACE(engine.text());
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
+        SCOPED_TRACE(half.text());
         NfRunner far("ipsec", far_end({}));
-        EXPECT_EQ(
-            outcome_names(far, far.run({sealed(1), sealed(3), sealed(1), sealed(2), sealed(2), sealed(0)}, engine)),
-            (std::vector<std::string>{"unprotected", "unprotected", "replayed", "unprotected", "replayed",
-                                      "replayed"}));
+        EXPECT_EQ(outcome_names(far, far.run({sealed(1), sealed(3), sealed(1), sealed(2), sealed(2), sealed(0)}, half)),
+                  (std::vector<std::string>{"unprotected", "unprotected", "replayed", "unprotected", "replayed",
+                                            "replayed"}));
         // A forged packet must not move the window.
-        EXPECT_EQ(outcome_names(far, far.run({forged, sealed(4), sealed(3)}, engine)),
+        EXPECT_EQ(outcome_names(far, far.run({forged, sealed(4), sealed(3)}, half)),
                   (std::vector<std::string>{"bad-icv", "unprotected", "replayed"}));
-        EXPECT_EQ(outcome_names(far, far.run({sealed(100), sealed(36), sealed(37), sealed(37), sealed(5)}, engine)),
+        EXPECT_EQ(outcome_names(far, far.run({sealed(100), sealed(36), sealed(37), sealed(37), sealed(5)}, half)),
                   (std::vector<std::string>{"unprotected", "replayed", "unprotected", "replayed", "replayed"}));
     }
 }
@@ -90,14 +89,14 @@ TEST(IpsecReplay, CountsEveryAuthenticPacketWhateverWasInside) {
         oracle.seal(inner, {.sequence = 204, .traffic_class = 3}),
         oracle.seal(foreign, 205),
     };
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-        SCOPED_TRACE(engine.text());
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
+        SCOPED_TRACE(half.text());
         NfRunner far("ipsec", far_end({.extra = "allow: [{src: 10.1.0.0/16}]"}));
-        EXPECT_EQ(outcome_names(far, far.run(batch, engine)),
+        EXPECT_EQ(outcome_names(far, far.run(batch, half)),
                   (std::vector<std::string>{"dummy", "bad-padding", "bad-next-header", "malformed-inner", "bad-ecn",
                                             "selector-mismatch"}));
-        EXPECT_EQ(outcome_names(far, far.run(batch, engine)), std::vector<std::string>(6, "replayed"));
-        EXPECT_EQ(outcome_names(far, far.run({oracle.seal(inner, 141), oracle.seal(inner, 142)}, engine)),
+        EXPECT_EQ(outcome_names(far, far.run(batch, half)), std::vector<std::string>(6, "replayed"));
+        EXPECT_EQ(outcome_names(far, far.run({oracle.seal(inner, 141), oracle.seal(inner, 142)}, half)),
                   (std::vector<std::string>{"replayed", "unprotected"}));
     }
 }

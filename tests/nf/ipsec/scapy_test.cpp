@@ -62,7 +62,7 @@ TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
     for (Tunnel tunnel : tunnels) {
         if (tunnel.gcm_icv != 16 || (tunnel.esn && !tunnel.is("gcm"))) continue;  // scapy knows no such
         tunnel.policy_extra = "mtu: 0";
-        for (const Engine& engine : {Engine{8}, Engine{0}}) {
+        for (const Half& half : {Half{8}, Half{0}}) {
             NfRunner near("ipsec", near_end(tunnel));
             std::vector<Frame> frames;
             for (const size_t payload : {0, 1, 2, 3, 4, 13, 14, 15, 16, 17, 33, 63, 65, 511, 1024, 1400, 1500})
@@ -70,7 +70,7 @@ TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
                     if (!tunnel.transport) frames.push_back(clear_frame(payload, ipv6, &rng));
                     else if (ipv6 == tunnel.ipv6) frames.push_back(transport_frame(payload, ipv6, &rng));
                 }
-            const NfResult sent = near.run(frames, engine);
+            const NfResult sent = near.run(frames, half);
             for (size_t i = 0; i < frames.size(); ++i, ++count)
                 out << kind_of(tunnel) << ' ' << hex(frames[i]) << ' ' << hex(sent.frames[i]) << '\n';
         }
@@ -102,10 +102,10 @@ TEST(IpsecScapy, SealsWhatTheGatewayAccepts) {
     for (const auto& [kind, frames] : tunnels) {
         const auto& [tunnel, clears, esps] = frames;
         EXPECT_EQ(clears.size(), tunnel.transport ? 14u : 28u);
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + half.text());
             NfRunner far("ipsec", far_end(tunnel));
-            const NfResult received = far.run(esps, engine);
+            const NfResult received = far.run(esps, half);
             EXPECT_EQ(outcome_names(far, received), std::vector<std::string>(clears.size(), "unprotected"));
             EXPECT_EQ(received.frames, clears);
         }

@@ -27,23 +27,23 @@ std::string with_other(const std::string& options) {
 }
 
 TEST(IpsecSequence, StartsAtOneAndRisesByOneInOrderOfArrival) {
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({}));
         uint32_t wanted = 0;
         for (const size_t batch : {1u, 31u, 33u, 257u}) {
             std::vector<Frame> frames(batch, clear_frame(30));
-            const NfResult sent = near.run(frames, engine);
-            for (const Frame& frame : sent.frames) ASSERT_EQ(sequence_of(frame), ++wanted) << engine.text();
+            const NfResult sent = near.run(frames, half);
+            for (const Frame& frame : sent.frames) ASSERT_EQ(sequence_of(frame), ++wanted) << half.text();
         }
     }
 }
 
 TEST(IpsecSequence, IsNotSpentOnPacketsThatDoNotLeave) {
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({.policy_extra = "mtu: 500"}));
-        const NfResult sent = near.run({clear_frame(10), clear_frame(600), clear_frame(10)}, engine);
+        const NfResult sent = near.run({clear_frame(10), clear_frame(600), clear_frame(10)}, half);
         EXPECT_EQ(outcome_names(near, sent), (std::vector<std::string>{"protected", "mtu-exceeded", "protected"}));
-        EXPECT_EQ(sequence_of(sent.frames[2]), 2u) << engine.text();
+        EXPECT_EQ(sequence_of(sent.frames[2]), 2u) << half.text();
     }
 }
 
@@ -87,17 +87,17 @@ TEST(IpsecSequence, StartsAnewWithANewKey) {
 }
 
 TEST(IpsecSequence, StopsBeforeItWrapsAround) {
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({}));
         near.type().tickets(near.nf().image().tables())[0] = 0xfffffffdu;
         const std::vector<Frame> frames(4, clear_frame(8));
-        const NfResult sent = near.run(frames, engine);
+        const NfResult sent = near.run(frames, half);
         EXPECT_EQ(outcome_names(near, sent),
                   (std::vector<std::string>{"protected", "protected", "sequence-exhausted", "sequence-exhausted"}))
-            << engine.text();
+            << half.text();
         EXPECT_EQ(sequence_of(sent.frames[1]), 0xffffffffu);
         EXPECT_EQ(sent.frames[2], frames[2]);
-        EXPECT_EQ(outcome_name(near, near.run({frames[0]}, engine).decisions[0]), "sequence-exhausted");
+        EXPECT_EQ(outcome_name(near, near.run({frames[0]}, half).decisions[0]), "sequence-exhausted");
     }
 }
 

@@ -73,11 +73,11 @@ TEST(IpsecTransport, PutsEspBehindTheHeadersThatAreReadOnTheWay) {
             std::ranges::copy(shapes(mode.ipv6, payload), std::back_inserter(all));
         std::vector<Frame> clear, wanted;
         for (const Shape& shape : all) clear.push_back(shape.frame);
-        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-            SCOPED_TRACE(mode.text() + ", " + engine.text());
+        for (const Half& half : halves(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(mode.text() + ", " + half.text());
             NfRunner near("ipsec", near_end(mode)), far("ipsec", far_end(mode));
-            const NfResult sent = near.run(clear, engine);
-            const NfResult received = far.run(sent.frames, engine);
+            const NfResult sent = near.run(clear, half);
+            const NfResult received = far.run(sent.frames, half);
             for (size_t n = 0; n < all.size(); ++n) {
                 const Shape& shape = all[n];
                 SCOPED_TRACE(shape.name);
@@ -112,13 +112,13 @@ TEST(IpsecTransport, LeavesFragmentsAndWhatIsTooLongOut) {
     store_be16(fragment.data() + 20, 0x2000);
     store_be16(fragment.data() + 24, 0);
     store_be16(fragment.data() + 24, checksum_finish(checksum_add(0, fragment.data() + 14, 20)));
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end(mode));
         const std::vector<Frame> frames = {fragment, transport_frame(1500 - 28 - 16 - 16 - 2),
                                            transport_frame(1500 - 28 - 16 - 16 - 1)};
-        const NfResult sent = near.run(frames, engine);
+        const NfResult sent = near.run(frames, half);
         EXPECT_EQ(outcome_names(near, sent), (std::vector<std::string>{"fragment", "protected", "mtu-exceeded"}))
-            << engine.text();
+            << half.text();
         EXPECT_EQ(sent.frames[0], fragment);
         EXPECT_EQ(sent.frames[1].size(), 1514u);
     }
@@ -135,14 +135,14 @@ TEST(IpsecTransport, RefusesWhatTheSaMayNotCarry) {
         static uint64_t sequence = 0;
         return oracle.seal(inner, {.sequence = ++sequence, .next_header = next_header});
     };
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner far("ipsec", far_end(mode));
         const NfResult received = far.run(
-            {wrapped(2000, 17), wrapped(2001, 17), wrapped(2000, 6), wrapped(2000, 59), wrapped(2000, 17, 4)}, engine);
+            {wrapped(2000, 17), wrapped(2001, 17), wrapped(2000, 6), wrapped(2000, 59), wrapped(2000, 17, 4)}, half);
         EXPECT_EQ(outcome_names(far, received),
                   (std::vector<std::string>{"unprotected", "selector-mismatch", "malformed-inner", "dummy",
                                             "malformed-inner"}))
-            << engine.text();
+            << half.text();
     }
 }
 
@@ -165,9 +165,9 @@ TEST(IpsecUdp, WearsTheHeaderOfRfc3948AndLeavesIkeAlone) {
     Frame unknown = esp, longer = datagram(esp, 4500);
     unknown[3] ^= 1;
     longer[39] = static_cast<uint8_t>(longer[39] - 1);
-    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end(tunnel)), far("ipsec", far_end(back));
-        const NfResult sent = near.run({clear_frame(33)}, engine);
+        const NfResult sent = near.run({clear_frame(33)}, half);
         const Frame& frame = sent.frames[0];
         EXPECT_EQ(frame[23], 17);
         EXPECT_EQ(load_be16(frame.data() + 34), 4500);
@@ -178,11 +178,11 @@ TEST(IpsecUdp, WearsTheHeaderOfRfc3948AndLeavesIkeAlone) {
             {datagram(esp, 4500), datagram(esp, 4501), datagram(Frame{0xff}, 4500),
              datagram(Frame{0, 0, 0, 0, 1}, 4500), datagram(unknown, 4500), datagram(Frame{1, 2, 3, 4, 5}, 4500),
              longer, datagram({}, 4500), EspOracle({.cipher = "aes-128-gcm"}).seal(inner_of(clear_frame(5)), 10)},
-            engine);
+            half);
         EXPECT_EQ(outcome_names(far, received),
                   (std::vector<std::string>{"unprotected", "bypass", "nat-keepalive", "bypass", "no-sa",
                                             "malformed-esp", "malformed-esp", "bypass", "no-sa"}))
-            << engine.text();
+            << half.text();
         EXPECT_EQ(received.frames[0], clear_frame(5));
     }
 }

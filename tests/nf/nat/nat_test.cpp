@@ -38,13 +38,13 @@ std::vector<Endpoint> endpoints(size_t count, unsigned seed) {
 }
 
 /// By the book: an endpoint has one external port, nobody else has it, and it leads back.
-void expect_endpoints_mapped(NfRunner& runner, const std::vector<Endpoint>& all, const Engine& engine) {
+void expect_endpoints_mapped(NfRunner& runner, const std::vector<Endpoint>& all, const Half& half) {
     std::vector<Frame> there, answers, errors;
     for (const Endpoint& one : all) {
         there.push_back(talk(one.protocol, one.peer, kServer));
         there.push_back(talk(one.protocol, one.peer, kOtherServer));
     }
-    const NfResult out = runner.run(there, engine);
+    const NfResult out = runner.run(there, half);
     std::set<std::pair<uint8_t, Peer>> taken;
     for (size_t i = 0; i < there.size(); ++i) {
         ASSERT_EQ(out.decisions[i].outcome, kOutbound) << i;
@@ -52,13 +52,16 @@ void expect_endpoints_mapped(NfRunner& runner, const std::vector<Endpoint>& all,
         const Peer external = source_of(out.frames[i]);
         ASSERT_EQ(external.address, ipv4("198.51.100.1"));
         const uint8_t protocol = all[i / 2].protocol;
-        if (i % 2 == 0) ASSERT_TRUE(taken.emplace(protocol, external).second) << "given away twice";
-        else ASSERT_EQ(external, source_of(out.frames[i - 1])) << "of another destination";
+        if (i % 2 == 0) {
+            ASSERT_TRUE(taken.emplace(protocol, external).second) << "given away twice";
+        } else {
+            ASSERT_EQ(external, source_of(out.frames[i - 1])) << "of another destination";
+        }
         answers.push_back(talk(protocol, destination_of(there[i]), external, true, 0x12));
         if (protocol == 1) answers.back() = talk(1, kServer, external, true);
         errors.push_back(error_about(out.frames[i], ipv4("203.0.113.99"), i % 3 == 0 ? 28 : 576));
     }
-    const NfResult back = runner.run(answers, engine), told = runner.run(errors, engine);
+    const NfResult back = runner.run(answers, half), told = runner.run(errors, half);
     for (size_t i = 0; i < there.size(); ++i) {
         ASSERT_EQ(back.decisions[i].outcome, kInbound) << i;
         const Endpoint& one = all[i / 2];
@@ -71,10 +74,10 @@ void expect_endpoints_mapped(NfRunner& runner, const std::vector<Endpoint>& all,
 
 TEST(Nat, MapsEndpointsOneToOneAndBack) {
     for (const size_t count : {0u, 1u, 2u, 33u, 3000u})
-        for (const Engine& engine : engines(*nf::find_type("nat"))) {
+        for (const Half& half : halves(*nf::find_type("nat"))) {
             NfRunner runner("nat", kOne);
-            ASSERT_NO_FATAL_FAILURE(expect_endpoints_mapped(runner, endpoints(count, 1), engine))
-                << count << ' ' << engine.text();
+            ASSERT_NO_FATAL_FAILURE(expect_endpoints_mapped(runner, endpoints(count, 1), half))
+                << count << ' ' << half.text();
         }
 }
 

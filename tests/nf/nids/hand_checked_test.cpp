@@ -1,4 +1,4 @@
-// Every alert of a hand-checked set of captures, on every engine, through to the EVE file.
+// Every alert of a hand-checked set of captures, in every half, through to the EVE file.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -98,9 +98,9 @@ uint32_t sid_of(const std::string& rule) {
 
 /// A way to run the NF: a half, and the search of the CPU half.
 struct Way {
-    test::Engine engine;
+    test::Half half;
     const char* search;
-    std::string text() const { return engine.text() + ", engine: " + search; }
+    std::string text() const { return half.text() + ", engine: " + search; }
 };
 std::vector<Way> ways() {
     std::vector<Way> all = {{{1}, "auto"}, {{8}, "auto"}, {{32}, "auto"}};
@@ -135,7 +135,7 @@ Alerts run(const HandCheckedCapture& expected, const Recording& recording, const
         for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
         const uint32_t block = 2;
         EXPECT_EQ(runner.type().outcomes[block].name, "block");
-        const test::NfResult result = runner.run(recording.frames, way.engine);
+        const test::NfResult result = runner.run(recording.frames, way.half);
         for (size_t i = 0; i < result.decisions.size(); ++i)
             if (result.decisions[i].outcome == block) alerts.blocked.insert(i + 1);
         for (const Event& event : result.events) {
@@ -160,7 +160,7 @@ std::string name_of(size_t index) {
 
 class HandChecked : public testing::TestWithParam<size_t> {};
 
-TEST_P(HandChecked, AlertsAreThoseOnEveryEngine) {
+TEST_P(HandChecked, AlertsAreThoseOfEveryHalf) {
     const HandCheckedCapture& expected = hand_checked_captures()[GetParam()];
     if (const std::string data = data_of(expected.capture); !data.empty()) MILLRACE_NEEDS_DATA(data);
     const Recording recording = read_recording(expected.capture);

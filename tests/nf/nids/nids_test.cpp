@@ -1,4 +1,4 @@
-// The NF as a whole: golden packets, all engines against each other, options.
+// The NF as a whole: golden packets, all halves against each other, options.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 
 TEST(Nids, DoesWhatItsGoldenPacketsSay) { test::run_golden("nids"); }
 
-TEST(Nids, AllEnginesAgreeOnRandomTraffic) {
+TEST(Nids, AllHalvesAgreeOnRandomTraffic) {
     test::Rng rng(1);
     test::RandomOptions random;
     random.max_payload = 300;
@@ -40,7 +40,7 @@ rule:
                              test::random_packets(rng, 1500, random));
 }
 
-TEST(Nids, AllEnginesAgreeOnRealTrafficWithRealRules) {
+TEST(Nids, AllHalvesAgreeOnRealTrafficWithRealRules) {
     MILLRACE_NEEDS_DATA("ids-rules");
     std::vector<test::Frame> frames;
     for (const char* folder : {"pcap/curated/suricata", "pcap/curated/zeek", "pcap/curated/ndpi"}) {
@@ -68,15 +68,15 @@ TEST(Nids, TellsEveryAlertHoweverManyRulesMatch) {
     const std::vector<test::Frame> frames = {
         test::build_packet("{ipv4: {}, udp: {}, payload: abcdefghijklmnopqrstuvwxyz}"),
         test::build_packet("{ipv4: {}, udp: {}, payload: yyyyy}")};
-    for (const test::Engine& engine : test::engines(runner.type())) {
-        const auto result = runner.run(frames, engine);
-        ASSERT_EQ(result.events.size(), 1001u) << engine.text();
+    for (const test::Half& half : test::halves(runner.type())) {
+        const auto result = runner.run(frames, half);
+        ASSERT_EQ(result.events.size(), 1001u) << half.text();
         for (uint32_t i = 0; i < 1000; ++i) {
-            ASSERT_EQ(result.events[i].code, i) << engine.text();
-            ASSERT_EQ(result.events[i].order, i) << engine.text();
+            ASSERT_EQ(result.events[i].code, i) << half.text();
+            ASSERT_EQ(result.events[i].order, i) << half.text();
         }
-        EXPECT_EQ(result.events[1000].code, 0u) << "the letter y alone, " << engine.text();
-        EXPECT_EQ(result.decisions[0].detail, 0u) << engine.text();
+        EXPECT_EQ(result.events[1000].code, 0u) << "the letter y alone, " << half.text();
+        EXPECT_EQ(result.decisions[0].detail, 0u) << half.text();
     }
 }
 
@@ -89,13 +89,13 @@ TEST(Nids, ForgetsAThousandAlertsWhereAPassRuleMatches) {
     test::NfRunner runner("nids", options);
     const std::vector<test::Frame> frames = {test::build_packet("{ipv4: {}, udp: {}, payload: abxy}"),
                                              test::build_packet("{ipv4: {}, udp: {}, payload: acxy}")};
-    for (const test::Engine& engine : test::engines(runner.type())) {
-        const auto result = runner.run(frames, engine);
-        EXPECT_EQ(result.events.size(), 1000u) << engine.text();
+    for (const test::Half& half : test::halves(runner.type())) {
+        const auto result = runner.run(frames, half);
+        EXPECT_EQ(result.events.size(), 1000u) << half.text();
         EXPECT_TRUE(std::all_of(result.events.begin(), result.events.end(), [](const Event& event) {
             return event.packet == 1;
-        })) << engine.text();
-        EXPECT_EQ(result.decisions[0].outcome, kClean) << engine.text();
+        })) << half.text();
+        EXPECT_EQ(result.decisions[0].outcome, kClean) << half.text();
     }
 }
 
@@ -138,8 +138,8 @@ TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
                                    rules[i].verb->option, i + 1);
         }
         test::NfRunner runner("nids", options);
-        for (const test::Engine& engine : test::host_engines(runner.type())) {
-            const auto result = runner.run(frames, engine);
+        for (const test::Half& half : test::host_halves(runner.type())) {
+            const auto result = runner.run(frames, half);
             std::vector<size_t> alerts(frames.size());
             for (const Event& event : result.events) ++alerts[event.packet];
             for (size_t p = 0; p < frames.size(); ++p) {
@@ -157,11 +157,11 @@ TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
                                           : drop != kNoDetail  ? Decision{drop, kBlock}
                                           : alert != kNoDetail ? Decision{alert, kAlert}
                                                                : Decision{kNoDetail, kClean};
-                EXPECT_EQ(result.decisions[p].outcome, decision.outcome) << engine.text() << ", packet " << p << "\n"
+                EXPECT_EQ(result.decisions[p].outcome, decision.outcome) << half.text() << ", packet " << p << "\n"
                                                                          << options;
-                EXPECT_EQ(result.decisions[p].detail, decision.detail) << engine.text() << ", packet " << p << "\n"
+                EXPECT_EQ(result.decisions[p].detail, decision.detail) << half.text() << ", packet " << p << "\n"
                                                                        << options;
-                EXPECT_EQ(alerts[p], pass != kNoDetail ? 0 : expected) << engine.text() << ", packet " << p << "\n"
+                EXPECT_EQ(alerts[p], pass != kNoDetail ? 0 : expected) << half.text() << ", packet " << p << "\n"
                                                                        << options;
             }
         }

@@ -62,8 +62,11 @@ void compare(Rng& rng, size_t count) {
         typename Rib<Bytes>::Address own;
         std::copy_n(bytes.begin(), Bytes, own.begin());
         ASSERT_EQ(table.lookup(own), wanted) << count;
-        if constexpr (Bytes == 4) ASSERT_EQ(search_linear(view, load_be32(bytes.data()), kTargetNone), wanted) << count;
-        else ASSERT_EQ(search_linear(view, bytes.data(), kTargetNone), wanted) << count;
+        if constexpr (Bytes == 4) {
+            ASSERT_EQ(search_linear(view, load_be32(bytes.data()), kTargetNone), wanted) << count;
+        } else {
+            ASSERT_EQ(search_linear(view, bytes.data(), kTargetNone), wanted) << count;
+        }
     }
 }
 
@@ -121,11 +124,11 @@ TEST(LinearRouter, DecidesAsTheOtherEngineDoes) {
         const NfResult wanted = NfRunner("router", options("")).run(frames, {1});
         NfRunner linear("router", options(", engine: linear"));
         EXPECT_EQ(linear.nf().image().arrays().front().count, linear.nf().statistics()[0].value);
-        for (const Engine& engine : engines(linear.type())) {
-            const NfResult result = linear.run(frames, engine);
-            EXPECT_EQ(result.decisions, wanted.decisions) << engine.text() << ", " << count;
-            EXPECT_EQ(result.frames, wanted.frames) << engine.text() << ", " << count;
-            EXPECT_EQ(result.out_ports, wanted.out_ports) << engine.text() << ", " << count;
+        for (const Half& half : halves(linear.type())) {
+            const NfResult result = linear.run(frames, half);
+            EXPECT_EQ(result.decisions, wanted.decisions) << half.text() << ", " << count;
+            EXPECT_EQ(result.frames, wanted.frames) << half.text() << ", " << count;
+            EXPECT_EQ(result.out_ports, wanted.out_ports) << half.text() << ", " << count;
         }
     }
 }

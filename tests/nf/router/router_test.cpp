@@ -225,8 +225,8 @@ TEST(Router, SharesEqualTablesWithTheGenerationBefore) {
     EXPECT_NE(root(before), root(changed));
     Rng rng(5);
     const auto frames = random_packets(rng, 300, {});
-    for (const Engine& engine : engines(before.type()))
-        EXPECT_EQ(before.run(frames, engine).frames, same.run(frames, engine).frames);
+    for (const Half& half : halves(before.type()))
+        EXPECT_EQ(before.run(frames, half).frames, same.run(frames, half).frames);
 }
 
 }  // namespace

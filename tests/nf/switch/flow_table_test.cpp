@@ -87,7 +87,9 @@ TEST(FlowIndex, FindsWhatALookAtEachFlowFinds) {
             return flow.priority == like.priority && MatchKeys(flow.match).overlap(MatchKeys(like.match));
         });
         ASSERT_EQ(table.overlaps(like), overlaps) << round;
-        if (round % 50 == 0) ASSERT_EQ(texts(table.copies()), texts(plain.flows())) << round;
+        if (round % 50 == 0) {
+            ASSERT_EQ(texts(table.copies()), texts(plain.flows())) << round;
+        }
     }
     EXPECT_GT(plain.flows().size(), 10u);
 }

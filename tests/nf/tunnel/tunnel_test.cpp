@@ -34,8 +34,8 @@ TEST_P(TunnelPairs, TakeOutWhatTheOtherEndHasPutIn) {
     const size_t count = GetParam();
     NfRunner here("tunnel", tunnels_text(count, true)), there("tunnel", tunnels_text(count, false));
     const std::vector<Frame> frames = frames_for(count, 3000, 7);
-    for (const Engine& engine : engines(*nf::find_type("tunnel"))) {
-        const NfResult wrapped = here.run(frames, engine);
+    for (const Half& half : halves(*nf::find_type("tunnel"))) {
+        const NfResult wrapped = here.run(frames, half);
         std::vector<Frame> sent, expected;
         for (size_t i = 0; i < frames.size(); ++i) {
             if (wrapped.decisions[i].outcome != kWrapped) continue;
@@ -44,7 +44,7 @@ TEST_P(TunnelPairs, TakeOutWhatTheOtherEndHasPutIn) {
             expected.push_back(without_padding(frames[i]));
         }
         ASSERT_GT(sent.size(), frames.size() / 3);
-        const NfResult unwrapped = there.run(sent, engine);
+        const NfResult unwrapped = there.run(sent, half);
         std::map<uint32_t, size_t> by_tunnel;
         for (size_t i = 0; i < sent.size(); ++i) {
             ASSERT_EQ(unwrapped.decisions[i].outcome, kUnwrapped) << i << "\n" << hex_dump(sent[i]);

@@ -172,6 +172,16 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
     return point;
 }
 
+void BenchArguments::for_each_point(const std::function<void(const lab::Point&)>& measure) const {
+    try {
+        for (const std::string& device : devices)
+            for (const std::string& chain : chains)
+                for (const unsigned worker_count : workers)
+                    for (const lab::Traffic& traffic : traffics()) measure(point(chain, device, traffic, worker_count));
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
+    }
+}
+
 void BenchArguments::note_files(FileLedger& ledger) const {
     if (!session.config.empty()) ledger.note(FileLedger::Use::read, session.config, {"--config", 0, 0});
     if (!replay.empty()) ledger.note(FileLedger::Use::read, replay, {"--replay", 0, 0});
@@ -188,8 +198,8 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.workload.scratch = scratch;
     for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
     options.contiguous = layout == "contiguous";
-    if (const auto* named = std::ranges::find(lab::kRestoreNames, restore); named != std::end(lab::kRestoreNames))
-        options.restore = static_cast<io::Restore>(named - lab::kRestoreNames);
+    if (const auto* name = std::ranges::find(lab::kRestoreNames, restore); name != std::end(lab::kRestoreNames))
+        options.restore = static_cast<io::Restore>(name - lab::kRestoreNames);
     options.checked = !unchecked;
     options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;

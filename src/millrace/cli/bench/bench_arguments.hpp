@@ -29,15 +29,20 @@ struct BenchArguments {
 
     /// `with_points`: chains, devices and frames may be several.
     void add_to(CLI::App& command);
-    /// The frames to send: sizes, or a capture.
-    std::vector<lab::Traffic> traffics() const;
-    lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic,
-                     unsigned workers) const;
+    /// Measures at each point: every device with every chain, number of workers and kind of frame. Where somebody stops
+    /// the session, what was measured until then is told.
+    void for_each_point(const std::function<void(const lab::Point&)>& measure) const;
     /// Notes the files that are read and written beside those of configurations. Throws as `note_outputs` does.
     void note_files(FileLedger& ledger) const;
     /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order. Throws as
     /// `note_files` does.
     lab::SessionOptions session_options(const std::string& scratch) const;
+
+private:
+    /// The frames to send: sizes, or a capture.
+    std::vector<lab::Traffic> traffics() const;
+    lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic,
+                     unsigned workers) const;
 };
 
 /// The results of a benchmark as they come: a line of a table each, JSON at the end, and whether one was wrong.

@@ -48,29 +48,22 @@ nlohmann::json show_kernels(const lab::Point& point, const lab::KernelTimes& tim
 }
 
 /// Every device with every chain, number of workers and kind of frame.
-int measure_all(const ChainArguments& own, const std::vector<std::string>& chains) {
+int measure_all(const ChainArguments& own) {
     const BenchArguments& arguments = own.bench;
     const ScratchFolder scratch;
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json kernels = nlohmann::json::array();
-    try {
-        for (const std::string& device : arguments.devices)
-            for (const std::string& chain : chains)
-                for (const unsigned workers : arguments.workers)
-                    for (const lab::Traffic& traffic : arguments.traffics()) {
-                        const lab::Point point = arguments.point(chain, device, traffic, workers);
-                        std::optional<double> packet_rate;
-                        if (!own.kernels_only) {
-                            const lab::Result result = session.measure(point);
-                            packet_rate = result.counts.packet_rate();
-                            output.add(result);
-                        }
-                        for (const uint32_t batch : own.kernels)
-                            kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
-                    }
-    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
-    }
+    arguments.for_each_point([&](const lab::Point& point) {
+        std::optional<double> packet_rate;
+        if (!own.kernels_only) {
+            const lab::Result result = session.measure(point);
+            packet_rate = result.counts.packet_rate();
+            output.add(result);
+        }
+        for (const uint32_t batch : own.kernels)
+            kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
+    });
     return output.finish(session,
                          own.kernels.empty() ? nlohmann::json::object() : nlohmann::json{{"kernels", kernels}});
 }
@@ -90,11 +83,10 @@ void add(CLI::App& bench, int& status, const char* name, const char* help, const
     command->add_flag("--kernels-only", arguments->kernels_only, "Leave out the way from memory to memory")
         ->needs(kernels);
     command->callback([arguments, otherwise, &status] {
-        const BenchArguments& common = arguments->bench;
-        const bool own = !common.session.config.empty();
-        status = measure_all(*arguments, own                     ? std::vector<std::string>{common.session.config}
-                                         : common.chains.empty() ? otherwise
-                                                                 : common.chains);
+        BenchArguments& common = arguments->bench;
+        if (!common.session.config.empty()) common.chains = {common.session.config};
+        else if (common.chains.empty()) common.chains = otherwise;
+        status = measure_all(*arguments);
     });
 }
 

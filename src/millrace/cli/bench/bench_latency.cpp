@@ -92,38 +92,31 @@ int bench_latency(const LatencyArguments& arguments) {
     lab::Session session(common.session_options(scratch.path()));
     BenchOutput output(common.json_file);
     nlohmann::json curves = nlohmann::json::array(), steps = nlohmann::json::array();
-    try {
-        for (const std::string& device : common.devices)
-            for (const std::string& chain : common.chains)
-                for (const unsigned workers : common.workers)
-                    for (const lab::Traffic& traffic : common.traffics()) {
-                        lab::Point point = common.point(chain, device, traffic, workers);
-                        double most = arguments.most;
-                        if (most == 0) {
-                            const lab::Result result = session.measure(point);
-                            output.add(result);
-                            most = result.counts.packet_rate();
-                        }
-                        point.timed = true;
-                        point.run.sources.descriptors = arguments.descriptors;
-                        for (const double share : arguments.shares) {
-                            point.traffic.rate = most * share;
-                            const lab::Result result = session.measure(point);
-                            output.add(result);
-                            curves.push_back({{"device", device},
-                                              {"chain", chain},
-                                              {"traffic", traffic.text()},
-                                              {"workers", workers},
-                                              {"share", share},
-                                              {"offered-packets-per-second", point.traffic.rate},
-                                              {"missed", result.counts.missed},
-                                              {"distribution", distribution(result.counts.latency)}});
-                        }
-                        if (arguments.step.size() == 2)
-                            steps.push_back(load_step(arguments, session, point, most, output));
-                    }
-    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
-    }
+    common.for_each_point([&](const lab::Point& planned) {
+        lab::Point point = planned;
+        double most = arguments.most;
+        if (most == 0) {
+            const lab::Result result = session.measure(point);
+            output.add(result);
+            most = result.counts.packet_rate();
+        }
+        point.timed = true;
+        point.run.sources.descriptors = arguments.descriptors;
+        for (const double share : arguments.shares) {
+            point.traffic.rate = most * share;
+            const lab::Result result = session.measure(point);
+            output.add(result);
+            curves.push_back({{"device", point.device},
+                              {"chain", point.chain},
+                              {"traffic", planned.traffic.text()},
+                              {"workers", point.run.workers},
+                              {"share", share},
+                              {"offered-packets-per-second", point.traffic.rate},
+                              {"missed", result.counts.missed},
+                              {"distribution", distribution(result.counts.latency)}});
+        }
+        if (arguments.step.size() == 2) steps.push_back(load_step(arguments, session, point, most, output));
+    });
     return output.finish(session, {{"curves", curves}, {"steps", steps}});
 }
 

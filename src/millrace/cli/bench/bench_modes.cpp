@@ -49,37 +49,31 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json ways = nlohmann::json::array();
-    try {
-        for (const std::string& device : arguments.devices)
-            for (const std::string& chain : arguments.chains)
-                for (const unsigned workers : arguments.workers)
-                    for (const lab::Traffic& traffic : arguments.traffics()) {
-                        double slowest = 0;
-                        const auto measure = [&](const Way& way, double rate) {
-                            lab::Point point = arguments.point(chain, device, traffic, workers);
-                            point.run.offload.mode = way.mode;
-                            point.run.offload.transfer_in = way.in;
-                            point.run.offload.transfer_out = way.out;
-                            point.run.compared = {.no_sharing = way.compared.no_sharing,
-                                                  .selective = way.compared.selective,
-                                                  .graphs = point.run.compared.graphs};
-                            point.run.whole_frames = way.whole;
-                            point.run.threading = way.threading;
-                            point.traffic.rate = rate;
-                            point.timed = rate > 0;
-                            const lab::Result result = session.measure(point);
-                            output.add(result, way.name);
-                            ways.push_back({{"way", way.name}, {"same-load", rate > 0}});
-                            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
-                                slowest = result.counts.packet_rate();
-                        };
-                        for (const Way& way : kWays)
-                            if (!transfers || only_transfers(way)) measure(way, 0);
-                        for (const Way& way : kWays)
-                            if (!transfers) measure(way, slowest * share);
-                    }
-    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
-    }
+    arguments.for_each_point([&](const lab::Point& planned) {
+        double slowest = 0;
+        const auto measure = [&](const Way& way, double rate) {
+            lab::Point point = planned;
+            point.run.offload.mode = way.mode;
+            point.run.offload.transfer_in = way.in;
+            point.run.offload.transfer_out = way.out;
+            point.run.compared = {.no_sharing = way.compared.no_sharing,
+                                  .selective = way.compared.selective,
+                                  .graphs = point.run.compared.graphs};
+            point.run.whole_frames = way.whole;
+            point.run.threading = way.threading;
+            point.traffic.rate = rate;
+            point.timed = rate > 0;
+            const lab::Result result = session.measure(point);
+            output.add(result, way.name);
+            ways.push_back({{"way", way.name}, {"same-load", rate > 0}});
+            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
+                slowest = result.counts.packet_rate();
+        };
+        for (const Way& way : kWays)
+            if (!transfers || only_transfers(way)) measure(way, 0);
+        for (const Way& way : kWays)
+            if (!transfers) measure(way, slowest * share);
+    });
     return output.finish(session, {{"ways", ways}, {"share", share}});
 }
 

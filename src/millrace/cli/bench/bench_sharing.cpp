@@ -21,40 +21,33 @@ int bench_sharing(const BenchArguments& arguments, double share, double latency_
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json ways = nlohmann::json::array(), without = nlohmann::json::array();
-    try {
-        for (const std::string& device : arguments.devices)
-            for (const std::string& chain : arguments.chains)
-                for (const unsigned workers : arguments.workers)
-                    for (const lab::Traffic& traffic : arguments.traffics()) {
-                        double slowest = 0;
-                        const auto measure = [&](std::optional<lab::Apart> apart, double rate) {
-                            lab::Point point = arguments.point(chain, device, traffic, workers);
-                            point.apart = apart;
-                            point.traffic.rate = rate;
-                            point.timed = rate > 0;
-                            const std::string way = apart ? name_of(apart->sharing) : "in one piece";
-                            try {
-                                const lab::Result result = session.measure(point);
-                                output.add(result, way);
-                                ways.push_back(
-                                    {{"way", way}, {"same-load", rate > 0}, {"plan", json_of(result.apart)}});
-                                if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
-                                    slowest = result.counts.packet_rate();
-                            } catch (const lab::NoPlan& e) {
-                                show_progress(e.what());
-                                without.push_back({{"chain", chain}, {"traffic", traffic.text()}, {"why", e.what()}});
-                            }
-                        };
-                        const auto measure_all = [&](double rate) {
-                            measure(std::nullopt, rate);
-                            for (const schedule::Sharing sharing : schedule::kSharings)
-                                measure(lab::Apart{sharing, latency_us, workers, rate > 0}, rate);
-                        };
-                        measure_all(0);
-                        if (share > 0) measure_all(slowest * share);
-                    }
-    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
-    }
+    arguments.for_each_point([&](const lab::Point& planned) {
+        double slowest = 0;
+        const auto measure = [&](std::optional<lab::Apart> apart, double rate) {
+            lab::Point point = planned;
+            point.apart = apart;
+            point.traffic.rate = rate;
+            point.timed = rate > 0;
+            const std::string way = apart ? name_of(apart->sharing) : "in one piece";
+            try {
+                const lab::Result result = session.measure(point);
+                output.add(result, way);
+                ways.push_back({{"way", way}, {"same-load", rate > 0}, {"plan", json_of(result.apart)}});
+                if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
+                    slowest = result.counts.packet_rate();
+            } catch (const lab::NoPlan& e) {
+                show_progress(e.what());
+                without.push_back({{"chain", planned.chain}, {"traffic", planned.traffic.text()}, {"why", e.what()}});
+            }
+        };
+        const auto measure_all = [&](double rate) {
+            measure(std::nullopt, rate);
+            for (const schedule::Sharing sharing : schedule::kSharings)
+                measure(lab::Apart{sharing, latency_us, planned.run.workers, rate > 0}, rate);
+        };
+        measure_all(0);
+        if (share > 0) measure_all(slowest * share);
+    });
     return output.finish(session,
                          {{"ways", ways}, {"without-plan", without}, {"share", share}, {"latency-us", latency_us}});
 }

@@ -39,7 +39,7 @@ void PacketSocketPort::describe(PortInfo& info, PacketSocketOptions& options, Po
 }
 
 PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)), options_(options), pool_(info_.name, pool), mtu_(info_.mtu) {
+    : Port(std::move(info)), options_(options), pool_(info_.name, pool), followed_(options.interface, info_.mtu) {
     if (options_.keeps_uncut)
         uncut_pool_ = std::make_unique<PacketPool>(info_.name, uncut_options(pool, info_.receive_queues));
     const int interface = find_interface(options_.interface).index;
@@ -55,7 +55,7 @@ PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& opt
     }
     open_rings(interface, true);
     for (const auto& queue : queues_) queue->ring = queue->next.exchange(nullptr);
-    watch_ = std::make_unique<InterfaceWatch>([this] { update(); });
+    followed_.follow([this](const Interface& now) { update(now); });
 }
 
 /// Makes rings at this interface for all queues, and leaves them to the workers. Devices know the memory of the first
@@ -94,38 +94,24 @@ void PacketSocketPort::free_left_rings() {
     });
 }
 
-/// What the interface has become. Only the watch calls it.
-void PacketSocketPort::update() {
-    const Interface now = find_interface(options_.interface);
-    if (now.index == 0 || !now.is_up) is_up_.store(false, std::memory_order_relaxed);
-    const std::lock_guard lock(control_);
+/// What the interface has become.
+void PacketSocketPort::update(const Interface& now) {
     free_left_rings();
-    trouble_.clear();
     if (now.index == 0) return;
-    try {
-        if (!rings_.back()->frames->is_bound()) {
-            for (const auto& queue : queues_) queue->out->bind(now.index);
-            open_rings(now.index, false);
-        }
-        // Before Linux 6.13 queues cannot share an interface that is down.
-        for (size_t i = rings_.size() - queues_.size(); i < rings_.size(); ++i) {
-            Ring& ring = *rings_[i];
-            if (ring.is_joined) continue;
-            const int joined = ring.frames->join(group_);
-            if (joined < 0) break;
-            group_ = joined;
-            ring.is_joined = true;
-            ring.frames->listen();
-        }
-    } catch (const std::exception& e) {
-        is_up_.store(false, std::memory_order_relaxed);
-        // It may have gone meanwhile, which the next call is about.
-        if (find_interface(options_.interface).index == now.index) trouble_ = options_.interface + ": " + e.what();
-        return;
+    if (!rings_.back()->frames->is_bound()) {
+        for (const auto& queue : queues_) queue->out->bind(now.index);
+        open_rings(now.index, false);
     }
-    mtu_.store(now.mtu, std::memory_order_relaxed);
-    speed_mbps_.store(now.speed_mbps, std::memory_order_relaxed);
-    is_up_.store(now.is_up, std::memory_order_relaxed);
+    // Before Linux 6.13 queues cannot share an interface that is down.
+    for (size_t i = rings_.size() - queues_.size(); i < rings_.size(); ++i) {
+        Ring& ring = *rings_[i];
+        if (ring.is_joined) continue;
+        const int joined = ring.frames->join(group_);
+        if (joined < 0) break;
+        group_ = joined;
+        ring.is_joined = true;
+        ring.frames->listen();
+    }
 }
 
 void PacketSocketPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
@@ -138,13 +124,8 @@ void PacketSocketPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
 
 void PacketSocketPort::end_sleep(uint16_t queue_number) { queues_[queue_number]->has_next.done(); }
 
-LinkState PacketSocketPort::link() const {
-    return {.up = is_up_.load(std::memory_order_relaxed) && !closed_,
-            .speed_mbps = speed_mbps_.load(std::memory_order_relaxed)};
-}
-
 PortCounters PacketSocketPort::counters() const {
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(followed_.control());
     if (closed_) return last_;
     PortCounters result = Port::counters();
     for (const auto& ring : rings_) missed_ += ring->frames->missed();
@@ -161,11 +142,6 @@ PortCounters PacketSocketPort::counters() const {
     return result;
 }
 
-std::string PacketSocketPort::trouble() const {
-    const std::lock_guard lock(control_);
-    return trouble_;
-}
-
 std::vector<std::span<uint8_t>> PacketSocketPort::memory() const {
     std::vector<std::span<uint8_t>> all = Port::memory();
     for (const auto& queue : queues_)
@@ -178,9 +154,9 @@ std::vector<std::span<uint8_t>> PacketSocketPort::memory() const {
 
 void PacketSocketPort::close() {
     if (closed_) return;
-    watch_.reset();
+    followed_.leave();
     PortCounters last = counters();
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(followed_.control());
     last_ = std::move(last);
     closed_ = true;
     for (const auto& queue : queues_) queue->out.reset();

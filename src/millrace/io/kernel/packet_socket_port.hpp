@@ -3,12 +3,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "millrace/io/kernel/block_ring.hpp"
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/io/kernel/followed_interface.hpp"
 #include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/kernel/send_queue.hpp"
 #include "millrace/io/kernel/slot_ring.hpp"
@@ -64,10 +63,10 @@ public:
     const PacketPool* uncut_pool() const override { return uncut_pool_.get(); }
 
     bool exhausted() const override { return closed_; }
-    LinkState link() const override;
-    uint32_t mtu() const override { return mtu_.load(std::memory_order_relaxed); }
+    LinkState link() const override { return followed_.link(); }
+    uint32_t mtu() const override { return followed_.mtu(); }
     PortCounters counters() const override;
-    std::string trouble() const override;
+    std::string trouble() const override { return followed_.trouble(); }
     void close() override;
     std::vector<const PacketPool*> pools() const override { return {&pool_}; }
     std::vector<std::span<uint8_t>> memory() const override;
@@ -113,7 +112,7 @@ private:
     void open_rings(int interface, bool first);
     ReceiveBlock take_blocks(uint16_t queue, uint32_t most);
     static void note_out(Queue& queue, Ring* ring, uint32_t frames);
-    void update();
+    void update(const Interface& now);
     void free_left_rings();
     bool take_next_ring(Queue& queue);
     template <class Place>
@@ -131,17 +130,14 @@ private:
     PacketPool pool_;
     std::unique_ptr<PacketPool> uncut_pool_;  // null without `keeps_uncut`
     std::vector<std::unique_ptr<Queue>> queues_;
-    std::atomic<bool> is_up_{false}, closed_{false};
-    std::atomic<uint32_t> mtu_, speed_mbps_{0};
+    std::atomic<bool> closed_{false};
 
-    // Of the watch, and of whoever asks for counters; never of a worker.
-    mutable std::mutex control_;
+    // Of `followed_`, and of whoever asks for counters; never of a worker.
     std::vector<std::unique_ptr<Ring>> rings_;  // the last ones are at work, those before are left or will be
     int group_ = ReceiveRing::kNewGroup;
     mutable uint64_t missed_ = 0;
-    std::string trouble_;
     PortCounters last_;
-    std::unique_ptr<InterfaceWatch> watch_;
+    FollowedInterface followed_;
 };
 
 }  // namespace millrace::io

@@ -47,7 +47,7 @@ uint32_t PacketSocketPort::send_all(uint16_t queue_number, uint32_t count, const
     Queue& queue = *queues_[queue_number];
     SendQueue& out = *queue.out;
     QueueCounters& counters = sending(queue_number);
-    if (!is_up_.load(std::memory_order_relaxed)) {
+    if (!followed_.is_up()) {
         counters.drop(PortDrop::link_down, count);
         release(0, count);
         return count;

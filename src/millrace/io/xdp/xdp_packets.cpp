@@ -144,7 +144,7 @@ uint32_t XdpPort::send_all(uint16_t queue, uint32_t count, const Frames& frames)
     SendResult result;
     out.take_next(result);
     uint32_t done = 0;
-    if (!is_up_.load(std::memory_order_relaxed)) {
+    if (!followed_.is_up()) {
         out.drop_rest(PortDrop::link_down, result);
         result.drop(PortDrop::link_down, count);
         frames.release(0, count);

@@ -83,7 +83,8 @@ void XdpPort::describe(PortInfo& info, XdpOptions& options) {
 
 XdpPort::XdpPort(PortInfo info, const XdpOptions& options, const PoolOptions& pool)
     : Port(std::move(info)), options_(options), pool_(info_.name, pool), receive_rooms_(receive_rooms(info_, options)),
-      send_rooms_(std::min(receive_rooms_, kSendRooms)), mtu_(info_.mtu) {
+      send_rooms_(std::min(receive_rooms_, kSendRooms)),
+      followed_(options.interface, info_.mtu, options.room_bytes - kFrameOverhead) {
     for (uint16_t q = 0; q < info_.receive_queues; ++q) queues_.push_back(std::make_unique<Queue>());
     for (uint32_t c = 0; c < options_.interface_queues; ++c) {
         Channel& channel = *channels_.emplace_back(
@@ -97,7 +98,7 @@ XdpPort::XdpPort(PortInfo info, const XdpOptions& options, const PoolOptions& po
     for (const auto& channel : channels_) channel->receiver.take_next();
     for (uint16_t q = 0; q < info_.send_queues; ++q) queues_[q]->sends_by->sender.take_next(none);
     info_.detail += sockets_.front()->is_zero_copy() ? " (zero-copy)" : " (copied)";
-    watch_ = std::make_unique<InterfaceWatch>([this] { update(); });
+    followed_.follow([this](const Interface& now) { update(now); });
 }
 
 /// Makes a program and sockets at this interface, and leaves the latter to the workers.
@@ -142,32 +143,16 @@ void XdpPort::free_left_sockets() {
     });
 }
 
-/// What the interface has become. Only the watch calls it.
-void XdpPort::update() {
-    const Interface now = find_interface(options_.interface);
-    if (now.index == 0 || !now.is_up) is_up_.store(false, std::memory_order_relaxed);
-    const std::lock_guard lock(control_);
+/// What the interface has become.
+void XdpPort::update(const Interface& now) {
     free_left_sockets();
-    trouble_.clear();
     if (now.index != interface_) interface_ = 0;
-    if (now.index == 0) return;
-    try {
-        if (interface_ == 0) {
-            const uint32_t queues = driver_of(options_.interface).receive_queues;
-            if (queues != options_.interface_queues)
-                throw std::runtime_error("it receives by " + std::to_string(queues) + " queues now, and had " +
-                                         std::to_string(options_.interface_queues));
-            open(now.index);
-        }
-    } catch (const std::exception& e) {
-        is_up_.store(false, std::memory_order_relaxed);
-        // It may have gone meanwhile, which the next call is about.
-        if (find_interface(options_.interface).index == now.index) trouble_ = options_.interface + ": " + e.what();
-        return;
-    }
-    mtu_.store(std::min(now.mtu, options_.room_bytes - kFrameOverhead), std::memory_order_relaxed);
-    speed_mbps_.store(now.speed_mbps, std::memory_order_relaxed);
-    is_up_.store(now.is_up, std::memory_order_relaxed);
+    if (now.index == 0 || interface_ != 0) return;
+    const uint32_t queues = driver_of(options_.interface).receive_queues;
+    if (queues != options_.interface_queues)
+        throw std::runtime_error("it receives by " + std::to_string(queues) + " queues now, and had " +
+                                 std::to_string(options_.interface_queues));
+    open(now.index);
 }
 
 void XdpPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
@@ -180,13 +165,8 @@ void XdpPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
 
 void XdpPort::end_sleep(uint16_t queue) { queues_[queue]->has_next.done(); }
 
-LinkState XdpPort::link() const {
-    return {.up = is_up_.load(std::memory_order_relaxed) && !closed_,
-            .speed_mbps = speed_mbps_.load(std::memory_order_relaxed)};
-}
-
 PortCounters XdpPort::counters() const {
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(followed_.control());
     if (closed_) return last_;
     PortCounters result = Port::counters();
     XdpCounts all = left_;
@@ -205,11 +185,6 @@ PortCounters XdpPort::counters() const {
     return result;
 }
 
-std::string XdpPort::trouble() const {
-    const std::lock_guard lock(control_);
-    return trouble_;
-}
-
 std::vector<std::span<uint8_t>> XdpPort::memory() const {
     std::vector<std::span<uint8_t>> all = Port::memory();
     for (const auto& channel : channels_) all.push_back(channel->memory.all);
@@ -218,7 +193,7 @@ std::vector<std::span<uint8_t>> XdpPort::memory() const {
 
 void XdpPort::close() {
     if (closed_) return;
-    watch_.reset();
+    followed_.leave();
     for (uint16_t q = 0; q < info_.send_queues; ++q) {
         SendResult result;
         queues_[q]->sends_by->sender.send(result);
@@ -226,7 +201,7 @@ void XdpPort::close() {
         count(q, result);
     }
     PortCounters last = counters();
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(followed_.control());
     last_ = std::move(last);
     closed_ = true;
     program_.reset();  // before the sockets, to which it would send what comes

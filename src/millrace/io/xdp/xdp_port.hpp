@@ -3,12 +3,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/io/kernel/followed_interface.hpp"
 #include "millrace/io/port.hpp"
 #include "millrace/io/wake_event.hpp"
 #include "millrace/io/xdp/redirect_program.hpp"
@@ -56,10 +55,10 @@ public:
     size_t send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
 
     bool exhausted() const override { return closed_; }
-    LinkState link() const override;
-    uint32_t mtu() const override { return mtu_.load(std::memory_order_relaxed); }
+    LinkState link() const override { return followed_.link(); }
+    uint32_t mtu() const override { return followed_.mtu(); }
     PortCounters counters() const override;
-    std::string trouble() const override;
+    std::string trouble() const override { return followed_.trouble(); }
     void close() override;
     std::vector<const PacketPool*> pools() const override { return {&pool_}; }
     std::vector<std::span<uint8_t>> memory() const override;
@@ -101,7 +100,7 @@ private:
     };
 
     void open(int interface);
-    void update();
+    void update(const Interface& now);
     void free_left_sockets();
     XdpReceiver* receiver_with_frames(Queue& queue);
     bool takes(uint16_t queue, const FrameSpot& spot);
@@ -114,19 +113,16 @@ private:
     uint32_t receive_rooms_, send_rooms_;  // of each channel
     std::vector<std::unique_ptr<Channel>> channels_;
     std::vector<std::unique_ptr<Queue>> queues_;
-    std::atomic<bool> is_up_{false}, closed_{false}, tells_tags_{false};
-    std::atomic<uint32_t> mtu_, speed_mbps_{0};
+    std::atomic<bool> closed_{false}, tells_tags_{false};
 
-    // Of the watch, and of whoever asks for counters; never of a worker.
-    mutable std::mutex control_;
+    // Of `followed_`, and of whoever asks for counters; never of a worker.
     int interface_ = 0;
     std::optional<Descriptor> promiscuous_;
     std::vector<std::unique_ptr<XdpSocket>> sockets_;  // the last ones are at work, those before are left or will be
     std::unique_ptr<RedirectProgram> program_;
     XdpCounts left_;  // what was counted of sockets that are no more
-    std::string trouble_;
     PortCounters last_;
-    std::unique_ptr<InterfaceWatch> watch_;
+    FollowedInterface followed_;
 };
 
 }  // namespace millrace::io

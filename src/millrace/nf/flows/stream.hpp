@@ -6,6 +6,7 @@
 #pragma once
 
 #include "millrace/nf/flows/tcp.hpp"
+#include "millrace/packet/counter.hpp"
 #include "millrace/packet/view.hpp"
 
 namespace millrace::nf::flows {
@@ -43,14 +44,7 @@ struct StreamMemory {
         return kStreams * 3 + early +
                (uint64_t{kStreams} * tail + uint64_t{early} * kEarlyBytes + tail + kWindowBytes) / 8;
     }
-    MILLRACE_DEVICE void count(StreamCount what) const {
-        uint64_t* const counter = counts.data() + static_cast<uint32_t>(what);
-#if MILLRACE_GPU
-        atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
-#else
-        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-#endif
-    }
+    MILLRACE_DEVICE void count(StreamCount what) const { add_atomically(counts[static_cast<uint32_t>(what)], 1); }
 };
 
 /// One direction of a connection.

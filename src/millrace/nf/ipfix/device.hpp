@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/state/keyed_state.hpp"
+#include "millrace/packet/counter.hpp"
 #include "millrace/packet/headers.hpp"
 #include "millrace/packet/lanes.hpp"
 
@@ -139,12 +140,7 @@ private:
         add(tables, NotTold::octets, count.octets);
     }
     MILLRACE_DEVICE static void add(const Tables& tables, NotTold what, uint64_t n) {
-        uint64_t* const counter = tables.not_told.data() + static_cast<uint32_t>(what);
-#if MILLRACE_GPU
-        atomicAdd(reinterpret_cast<unsigned long long*>(counter), static_cast<unsigned long long>(n));
-#else
-        __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-#endif
+        add_atomically(tables.not_told[static_cast<uint32_t>(what)], n);
     }
 };
 

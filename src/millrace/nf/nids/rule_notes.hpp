@@ -1,6 +1,7 @@
 // What the search of a packet has found, for whoever knows its flow later.
 #pragma once
 
+#include "millrace/packet/counter.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/view.hpp"
 
@@ -64,17 +65,14 @@ private:
         const auto notes = static_cast<uint32_t>(words.size() / kWords);
         return words.data() + uint64_t{number & (notes - 1)} * kWords;
     }
+    MILLRACE_DEVICE uint64_t add(Count what) const { return add_atomically(counts[what], 1); }
 #if MILLRACE_GPU
-    MILLRACE_DEVICE uint64_t add(Count what) const {
-        return atomicAdd(reinterpret_cast<unsigned long long*>(counts.data() + what), 1ull);
-    }
     MILLRACE_DEVICE static void store(uint32_t* at, uint32_t value) {
         *reinterpret_cast<volatile uint32_t*>(at) = value;
     }
     MILLRACE_DEVICE static uint32_t load(const uint32_t* at) { return *reinterpret_cast<const volatile uint32_t*>(at); }
     MILLRACE_DEVICE static void fence() { __threadfence(); }
 #else
-    uint64_t add(Count what) const { return __atomic_fetch_add(counts.data() + what, 1, __ATOMIC_RELAXED); }
     static void store(uint32_t* at, uint32_t value) { __atomic_store_n(at, value, __ATOMIC_RELAXED); }
     static uint32_t load(const uint32_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
     static void fence() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }

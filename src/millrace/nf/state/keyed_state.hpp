@@ -6,6 +6,7 @@
 #pragma once
 
 #include "millrace/packet/bytes.hpp"
+#include "millrace/packet/counter.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
 #include "millrace/packet/view.hpp"
@@ -166,12 +167,7 @@ struct KeyedState {
 
     /// How much it was before.
     MILLRACE_DEVICE uint64_t add(KeyedCount what, uint32_t n) const {
-        uint64_t* const counter = counts.data() + static_cast<uint32_t>(what);
-#if MILLRACE_GPU
-        return atomicAdd(reinterpret_cast<unsigned long long*>(counter), static_cast<unsigned long long>(n));
-#else
-        return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-#endif
+        return add_atomically(counts[static_cast<uint32_t>(what)], n);
     }
     MILLRACE_DEVICE void count(KeyedCount what) const { add(what, 1); }
 

@@ -5,6 +5,7 @@
 #include "millrace/nf/classify/wide_fields.hpp"
 #include "millrace/nf/classify/search.hpp"
 #include "millrace/nf/switch/actions/action.hpp"
+#include "millrace/packet/counter.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -84,11 +85,7 @@ struct Switch {
         if (found.position == classify::kNoRule) return {kNoDetail, kMiss};
         const Part& part = tables.parts[found.part];
         const Flow flow = part.entries[found.position];
-        const uint64_t bytes = packet.length();
-        lanes.once([&] {
-            add(tables.counters[flow.counter], 1);
-            add(tables.counters[flow.counter + 1], bytes);
-        });
+        count(packet, tables, flow, lanes);
         return {flow.number, run(packet, tables, part.actions, flow.first_action, flow.actions, lanes)};
     }
 
@@ -170,20 +167,20 @@ protected:
         }
         return best;
     }
+    /// A packet meets this flow.
+    template <class Lanes>
+    MILLRACE_DEVICE static void count(const Packet& packet, const Tables& tables, const Flow& flow, Lanes lanes) {
+        const uint64_t bytes = packet.length();
+        lanes.once([&] {
+            add_atomically(tables.counters[flow.counter], 1);
+            add_atomically(tables.counters[flow.counter + 1], bytes);
+        });
+    }
     template <unsigned Words>
     MILLRACE_DEVICE static const typename classify::Search<Words>::Tables& search_of(const Part& part) {
         if constexpr (Words == 9) return part.flows;
         else if constexpr (Words == 15) return part.ipv6_flows;
         else return part.wide_flows;
-    }
-
-    /// Other packets, other workers count at the same time.
-    MILLRACE_DEVICE static void add(uint64_t& counter, uint64_t amount) {
-#if MILLRACE_GPU
-        atomicAdd(reinterpret_cast<unsigned long long*>(&counter), static_cast<unsigned long long>(amount));
-#else
-        __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
-#endif
     }
 
     /// What a bucket is chosen by: addresses and type of Ethernet, the VLAN and, of IP, the five-tuple; of ARP the

@@ -40,16 +40,13 @@ struct Pipeline : Switch {
         for (;;) {
             const Found found = look_up(packet, tables, path, lanes);
             if (found.position == classify::kNoRule) {
-                if (!tables.misses.empty()) lanes.once([&] { add(tables.counters[tables.misses[path.table]], 1); });
+                if (!tables.misses.empty())
+                    lanes.once([&] { add_atomically(tables.counters[tables.misses[path.table]], 1); });
                 return {detail, path.sent ? leave(packet, path) : uint32_t{kMiss}};
             }
             const Part& part = tables.parts[found.part];
             const Flow flow = part.entries[found.position];
-            const uint64_t bytes = packet.length();
-            lanes.once([&] {
-                add(tables.counters[flow.counter], 1);
-                add(tables.counters[flow.counter + 1], bytes);
-            });
+            count(packet, tables, flow, lanes);
             detail = flow.number;
             const uint32_t next = run_list(packet, tables, path, {part.actions, found.part}, flow.first_action,
                                            flow.actions, lanes);

@@ -43,18 +43,18 @@ uint64_t statistic(const chain::Configuration& configuration, const std::string&
 }
 
 /// Batch by batch of any size, with room for so many notes of packets.
-void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& judged, const test::Engine& engine,
+void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& judged, const test::Half& half,
                       uint32_t notes) {
-    SCOPED_TRACE(engine.text() + ", " + std::to_string(notes) + " notes");
+    SCOPED_TRACE(half.text() + ", " + std::to_string(notes) + " notes");
     test::NfRunner runner("nids", kFlowRules);
     ASSERT_EQ(runner.type().name, "nids:flows");
     auto& tables = *static_cast<NidsOfFlows::Tables*>(const_cast<void*>(runner.nf().image().tables()));
     ASSERT_EQ(tables.rules.notes.words.size(), RuleNotes::kUsual * RuleNotes::kWords);
     tables.rules.notes.words = {tables.rules.notes.words.data(), size_t{notes} * RuleNotes::kWords};
-    std::mt19937 rng(engine.lanes);
+    std::mt19937 rng(half.lanes);
     for (size_t from = 0; from < said.size();) {
         const size_t to = std::min(said.size(), from + 1 + rng() % 400);
-        const auto result = runner.run(frames_of(said, from, to), engine);
+        const auto result = runner.run(frames_of(said, from, to), half);
         std::vector<std::set<uint32_t>> told(to - from);
         for (const Event& event : result.events)
             EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
@@ -66,14 +66,14 @@ void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& 
     }
     const uint64_t noted = tables.rules.notes.counts[RuleNotes::kTaken],
                    again = statistic(runner.nf(), "rules-asked-again");
-    if (engine.device.empty()) {
+    if (half.device.empty()) {
         EXPECT_EQ(noted > 0, notes > 0);
         EXPECT_EQ(again > 0, notes == 1);
     }
 }
 
 /// Batch by batch of any size, what was told of each packet and decided on it.
-TEST(NidsFlows, AreWhatTheModelSaysOnEveryEngine) {
+TEST(NidsFlows, AreWhatTheModelSaysInEveryHalf) {
     const std::vector<Said> said = mixed_conversations(150, 1);
     const std::vector<Judged> judged = judge(said);
     std::map<uint32_t, size_t> of_rule, of_outcome;
@@ -84,16 +84,16 @@ TEST(NidsFlows, AreWhatTheModelSaysOnEveryEngine) {
     for (const uint32_t rule : {1u, 2u, 3u, 4u, 5u, 6u, 8u, 9u, 10u, 11u, 12u, 13u})
         ASSERT_GT(of_rule[rule], 10u) << "equal must not be equally nothing: rule " << rule;
     ASSERT_GT(of_outcome[2], 10u);
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", kFlowRules).type()))
-        expect_as_judged(said, judged, engine, RuleNotes::kUsual);
+    for (const test::Half& half : test::halves(test::NfRunner("nids", kFlowRules).type()))
+        expect_as_judged(said, judged, half, RuleNotes::kUsual);
 }
 
 /// What no note tells of is looked for again: where all are lost, and where there are none.
 TEST(NidsFlows, AreTheSameWithoutNotes) {
     const std::vector<Said> said = mixed_conversations(150, 2);
     const std::vector<Judged> judged = judge(said);
-    for (const test::Engine& engine : test::host_engines(test::NfRunner("nids", kFlowRules).type()))
-        for (const uint32_t notes : {1u, 0u}) expect_as_judged(said, judged, engine, notes);
+    for (const test::Half& half : test::host_halves(test::NfRunner("nids", kFlowRules).type()))
+        for (const uint32_t notes : {1u, 0u}) expect_as_judged(said, judged, half, notes);
 }
 
 /// A chain of that NIDS, with a rule more in front of its own and one behind them.
@@ -224,21 +224,21 @@ TEST(NidsFlows, TellEveryAlertOfAPacket) {
         options += fmt::format("- 'alert ip any any -> any any (content:\"xy\"; flowbits:set,b{}; sid:{};)'\n", i - 40,
                                i);
     const std::vector<Frame> frames = {test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: axyz}")};
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
+    for (const test::Half& half : test::halves(test::NfRunner("nids", options).type())) {
         // An event's room is not the point: there is some for as many packets.
         test::NfRunner runner("nids", options);
         std::vector<Frame> with_others = frames;
         with_others.resize(40, test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: nothing}"));
-        const auto result = runner.run(with_others, engine);
-        ASSERT_EQ(result.events.size(), 120u) << engine.text();
+        const auto result = runner.run(with_others, half);
+        ASSERT_EQ(result.events.size(), 120u) << half.text();
         std::set<uint32_t> told;
         for (const Event& event : result.events) told.insert(event.code);
-        EXPECT_EQ(told.size(), 120u) << engine.text();
-        EXPECT_EQ(result.decisions[0], (Decision{0, 1})) << engine.text();
+        EXPECT_EQ(told.size(), 120u) << half.text();
+        EXPECT_EQ(result.decisions[0], (Decision{0, 1})) << half.text();
         for (uint32_t i = 0; i < 40; ++i) {
-            EXPECT_EQ(result.events[i].code, 80 + i) << engine.text();
-            EXPECT_EQ(result.events[40 + i].code, 40 + i) << engine.text();
-            EXPECT_EQ(result.events[80 + i].code, i) << engine.text();
+            EXPECT_EQ(result.events[i].code, 80 + i) << half.text();
+            EXPECT_EQ(result.events[40 + i].code, 40 + i) << half.text();
+            EXPECT_EQ(result.events[80 + i].code, i) << half.text();
         }
     }
 }
@@ -315,7 +315,7 @@ TEST(NidsFlows, AreCountedWhenTheyGoWithADevice) {
 }
 
 /// Published rules, nearly all of which ask for flows, on recorded traffic.
-TEST(NidsFlows, AreTheSameOnEveryEngineWithRealRulesAndTraffic) {
+TEST(NidsFlows, AreTheSameInEveryHalfWithRealRulesAndTraffic) {
     MILLRACE_NEEDS_DATA("ids-rules");
     std::vector<Frame> frames;
     for (const char* folder : {"pcap/curated/suricata", "pcap/curated/zeek", "pcap/curated/ndpi"}) {
@@ -329,22 +329,22 @@ TEST(NidsFlows, AreTheSameOnEveryEngineWithRealRulesAndTraffic) {
         "{{flows: {{max-flows: 4k}}, rules: [{0}policy.rules.xz, {0}hunting.rules.xz, {0}user_agents.rules.xz]}}",
         folder);
     test::NfResult want;
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
-        if (engine.lanes == 32) continue;
+    for (const test::Half& half : test::halves(test::NfRunner("nids", options).type())) {
+        if (half.lanes == 32) continue;
         test::NfRunner runner("nids", options);
         ASSERT_EQ(runner.type().name, "nids:streams");
-        const auto result = runner.run(frames, engine);
+        const auto result = runner.run(frames, half);
         if (want.decisions.empty()) {
             want = result;
             EXPECT_GT(want.events.size(), 10u);
             continue;
         }
-        ASSERT_EQ(result.events.size(), want.events.size()) << engine.text();
+        ASSERT_EQ(result.events.size(), want.events.size()) << half.text();
         for (size_t i = 0; i < want.events.size(); ++i) {
-            ASSERT_EQ(result.events[i].packet, want.events[i].packet) << engine.text();
-            ASSERT_EQ(result.events[i].code, want.events[i].code) << engine.text();
+            ASSERT_EQ(result.events[i].packet, want.events[i].packet) << half.text();
+            ASSERT_EQ(result.events[i].code, want.events[i].code) << half.text();
         }
-        for (size_t i = 0; i < frames.size(); ++i) ASSERT_EQ(result.decisions[i], want.decisions[i]) << engine.text();
+        for (size_t i = 0; i < frames.size(); ++i) ASSERT_EQ(result.decisions[i], want.decisions[i]) << half.text();
     }
 }
 

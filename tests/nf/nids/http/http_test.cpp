@@ -57,14 +57,14 @@ test::NfResult run_everywhere(const std::string& text, const std::vector<Frame>&
                               const std::string& type = "nids:messages") {
     test::NfResult want;
     bool first = true;
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", text).type())) {
+    for (const test::Half& half : test::halves(test::NfRunner("nids", text).type())) {
         test::NfRunner runner("nids", text);
         EXPECT_EQ(runner.type().name, type);
-        const test::NfResult result = runner.run(frames, engine);
+        const test::NfResult result = runner.run(frames, half);
         if (first) want = result;
         first = false;
-        EXPECT_EQ(result.decisions, want.decisions) << engine.text();
-        EXPECT_EQ(alerts_of(result), alerts_of(want)) << engine.text();
+        EXPECT_EQ(result.decisions, want.decisions) << half.text();
+        EXPECT_EQ(alerts_of(result), alerts_of(want)) << half.text();
     }
     return want;
 }
@@ -197,8 +197,8 @@ TEST(NidsHttp, MeetsRulesOfRandomConversationsOutOfOrder) {
     EXPECT_GT(met, 60u);
 }
 
-/// Bytes that were changed, in segments that overlap and are not all there: every engine makes the same of them.
-TEST(NidsHttp, IsTheSameOnEveryEngineWhateverComes) {
+/// Bytes that were changed, in segments that overlap and are not all there: every half makes the same of them.
+TEST(NidsHttp, IsTheSameInEveryHalfWhateverComes) {
     std::mt19937 rng(17);
     std::vector<Frame> frames;
     for (uint32_t i = 0; i < 250; ++i) {

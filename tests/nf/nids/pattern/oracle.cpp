@@ -45,8 +45,9 @@ Ids scan_device(const uint8_t* data, uint32_t bytes, const PatternTables& tables
             }
             more.merge(own);
         }
-        if (!ids.empty() && !more.empty())
+        if (!ids.empty() && !more.empty()) {
             EXPECT_GT(*more.begin(), *ids.rbegin()) << "a search goes on behind those before";
+        }
         ids.merge(more);
     });
     return {ids.begin(), ids.end()};

@@ -1,4 +1,4 @@
-// Segments with any numbers, flags and lengths: every engine makes the same of them, and goes on.
+// Segments with any numbers, flags and lengths: every half makes the same of them, and goes on.
 #include <gtest/gtest.h>
 
 #include "nf/nids/streams/sessions.hpp"
@@ -7,7 +7,7 @@
 namespace millrace::nf::nids {
 namespace {
 
-TEST(NidsStreams, AreTheSameOnEveryEngineWhateverComes) {
+TEST(NidsStreams, AreTheSameInEveryHalfWhateverComes) {
     const std::string options =
         R"({flows: {max-flows: 30, midstream: true, streams: {tail: 64, late-segments: 1}}, rule: [
         'alert tcp any any -> any any (content:"abca"; sid:1;)', 'alert tcp any any -> any any (content:"bb"; content:"ac"; distance:3; sid:2;)',
@@ -28,12 +28,12 @@ TEST(NidsStreams, AreTheSameOnEveryEngineWhateverComes) {
         frames.insert(frames.end(), session.frames.begin(), session.frames.end());
     }
     test::NfResult want;
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
+    for (const test::Half& half : test::halves(test::NfRunner("nids", options).type())) {
         test::NfRunner runner("nids", options);
-        const test::NfResult result = runner.run(frames, engine);
+        const test::NfResult result = runner.run(frames, half);
         if (want.decisions.empty()) want = result;
-        EXPECT_EQ(result.decisions, want.decisions) << engine.text();
-        ASSERT_EQ(result.events.size(), want.events.size()) << engine.text();
+        EXPECT_EQ(result.decisions, want.decisions) << half.text();
+        ASSERT_EQ(result.events.size(), want.events.size()) << half.text();
         for (size_t i = 0; i < want.events.size(); ++i)
             ASSERT_TRUE(result.events[i].packet == want.events[i].packet &&
                         result.events[i].code == want.events[i].code);

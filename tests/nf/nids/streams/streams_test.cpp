@@ -38,18 +38,18 @@ std::map<uint32_t, std::vector<uint32_t>> alerts_of(const test::NfResult& result
     return alerts;
 }
 
-/// Runs sessions one after the other, as `turns` say, or each to its end, on every engine; checks that all agree.
+/// Runs sessions one after the other, as `turns` say, or each to its end, in every half; checks that all agree.
 test::NfResult run_everywhere(const std::string& text, const std::vector<Frame>& frames) {
     test::NfResult want;
     bool first = true;
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", text).type())) {
+    for (const test::Half& half : test::halves(test::NfRunner("nids", text).type())) {
         test::NfRunner runner("nids", text);
         EXPECT_EQ(runner.type().name, "nids:streams");
-        const test::NfResult result = runner.run(frames, engine);
+        const test::NfResult result = runner.run(frames, half);
         if (first) want = result;
         first = false;
-        EXPECT_EQ(result.decisions, want.decisions) << engine.text();
-        EXPECT_EQ(alerts_of(result), alerts_of(want)) << engine.text();
+        EXPECT_EQ(result.decisions, want.decisions) << half.text();
+        EXPECT_EQ(alerts_of(result), alerts_of(want)) << half.text();
     }
     return want;
 }
@@ -132,14 +132,14 @@ TEST(NidsStreams, FindRulesInAnyNumberOfPieces) {
     }
     std::map<uint32_t, std::vector<size_t>> found;
     const std::string text = options(rules);
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", text).type())) {
-        if (engine.lanes == 32) continue;
+    for (const test::Half& half : test::halves(test::NfRunner("nids", text).type())) {
+        if (half.lanes == 32) continue;
         test::NfRunner runner("nids", text);
         std::map<size_t, std::multiset<uint32_t>> told;
-        for (const auto& [rule, packets] : alerts_of(runner.run(frames, engine)))
+        for (const auto& [rule, packets] : alerts_of(runner.run(frames, half)))
             for (const uint32_t packet : packets) told[session_of[packet]].insert(rule);
         for (size_t i = 0; i < sessions.size(); ++i)
-            EXPECT_EQ(told[i].count(wanted[i]), 1u) << engine.text() << ": " << kKinds[wanted[i]].rule;
+            EXPECT_EQ(told[i].count(wanted[i]), 1u) << half.text() << ": " << kKinds[wanted[i]].rule;
     }
 }
 

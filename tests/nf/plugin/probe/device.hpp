@@ -23,8 +23,7 @@ struct Probe {
 
     template <class Lanes>
     MILLRACE_DEVICE static millrace::Decision process(millrace::Packet& packet, const Tables& tables, Lanes) {
-        for (volatile uint32_t i = 0; tables.loops != 0; i = i + 1) {
-        }
+        for (volatile uint32_t i = 0; tables.loops != 0;) i = i + 1;
         const bool ip = packet.layers().is_ipv4();
         if (tables.writes != 0 && ip) packet.l3()[8] = 7;
         if (tables.beyond != 0) packet.data()[packet.length()] = 1;

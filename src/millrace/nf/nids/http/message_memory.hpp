@@ -124,14 +124,7 @@ struct MessageMemory {
         return 1 + kStreams + kWays + uint64_t{rooms} * (sizeof(MessageRoom) + head + tail) / 8 +
                (uint64_t{head} + tail + kFresh) / 8;
     }
-    MILLRACE_DEVICE void count(MessageCount what) const {
-        uint64_t* const counter = counts.data() + static_cast<uint32_t>(what);
-#if MILLRACE_GPU
-        atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ull);
-#else
-        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-#endif
-    }
+    MILLRACE_DEVICE void count(MessageCount what) const { add_atomically(counts[static_cast<uint32_t>(what)], 1); }
 };
 
 /// The memory of one bucket, which nobody else looks at meanwhile.

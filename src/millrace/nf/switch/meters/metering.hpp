@@ -8,6 +8,7 @@
 #pragma once
 
 #include "millrace/nf/switch/device.hpp"
+#include "millrace/packet/counter.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -21,19 +22,19 @@ struct Metering {
                                             Lanes lanes) {
         // One lane looks, as it changes what it looks at.
         return lanes.minimum(1, [&](uint32_t) {
-            count(tables.meter_counters[meter.counters], 1);
-            count(tables.meter_counters[meter.counters + 1], bytes);
+            add_atomically(tables.meter_counters[meter.counters], 1);
+            add_atomically(tables.meter_counters[meter.counters + 1], bytes);
             const uint64_t units = meter.by_packets != 0 ? 1 : bytes;
             uint32_t met = kNone;
             for (uint32_t i = meter.first_band; i < meter.first_band + meter.bands; ++i) {
                 const uint32_t at = tables.bands[i].counters;
                 uint64_t& used = tables.meter_counters[at];
-                if (count(used, units) + units <= tables.allowed[i]) continue;
-                count(used, uint64_t{0} - units);
+                if (add_atomically(used, units) + units <= tables.allowed[i]) continue;
+                add_atomically(used, uint64_t{0} - units);
                 if (met != kNone) continue;
                 met = i;
-                count(tables.meter_counters[at + 1], 1);
-                count(tables.meter_counters[at + 2], bytes);
+                add_atomically(tables.meter_counters[at + 1], 1);
+                add_atomically(tables.meter_counters[at + 2], bytes);
             }
             return met;
         });
@@ -48,16 +49,6 @@ struct Metering {
         if (group < 1 || group > 4 || precedence == 0 || (dscp & 1) != 0) return;
         const uint32_t to = group << 3 | smaller(precedence + by, 3u) << 1;
         Edit::set_tos(packet, static_cast<uint8_t>(to << 2), 0xfc);
-    }
-
-private:
-    /// Adds, and returns what was there.
-    MILLRACE_DEVICE static uint64_t count(uint64_t& counter, uint64_t amount) {
-#if MILLRACE_GPU
-        return atomicAdd(reinterpret_cast<unsigned long long*>(&counter), static_cast<unsigned long long>(amount));
-#else
-        return __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
-#endif
     }
 };
 

@@ -1,0 +1,51 @@
+// The interface that a port is at.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "millrace/io/kernel/interface.hpp"
+#include "millrace/io/port.hpp"
+
+namespace millrace::io {
+
+/// It may go down, change its MTU, or vanish and come back while the port is at work.
+class FollowedInterface {
+public:
+    /// Down until it is followed. `mtu`: what it has; `most_mtu`: the longest that the port sends.
+    FollowedInterface(std::string name, uint32_t mtu, uint32_t most_mtu = std::numeric_limits<uint32_t>::max())
+        : name_(std::move(name)), most_mtu_(most_mtu), mtu_(mtu) {}
+
+    /// Has `changed` told what the interface is, at once and whenever that changes, by a thread of its own that holds
+    /// `control` then. While it throws the port is down, and what it says is the port's trouble.
+    void follow(std::function<void(const Interface&)> changed);
+    /// From now on it is down. Nobody may hold `control`.
+    void leave();
+
+    // Any thread.
+    bool is_up() const { return is_up_.load(std::memory_order_relaxed); }
+    uint32_t mtu() const { return mtu_.load(std::memory_order_relaxed); }
+    LinkState link() const { return {.up = is_up(), .speed_mbps = speed_mbps_.load(std::memory_order_relaxed)}; }
+    std::string trouble() const;
+    /// Of what `changed` changes; never of a worker.
+    std::mutex& control() const { return control_; }
+
+private:
+    void update();
+
+    const std::string name_;
+    const uint32_t most_mtu_;
+    std::atomic<bool> is_up_{false};
+    std::atomic<uint32_t> mtu_, speed_mbps_{0};
+    mutable std::mutex control_;  // what is below, but for the watch
+    std::function<void(const Interface&)> changed_;
+    std::string trouble_;
+    std::unique_ptr<InterfaceWatch> watch_;
+};
+
+}  // namespace millrace::io
