@@ -105,20 +105,41 @@ TEST(RuleParser, ReadsFlowbits) {
     EXPECT_EQ(rule.unsupported, "");
     EXPECT_TRUE(rule.silent);
     ASSERT_EQ(rule.flow_bits.size(), 3u);
-    EXPECT_EQ(rule.flow_bits[0].verb, BitVerb::is_set);
+    EXPECT_EQ(rule.flow_bits[0].verb, StateVerb::is_set);
     EXPECT_EQ(rule.flow_bits[0].names, (std::vector<std::string>{"a", "b c"}));
     EXPECT_FALSE(rule.flow_bits[0].all);
-    EXPECT_EQ(rule.flow_bits[1].verb, BitVerb::is_not_set);
-    EXPECT_EQ(rule.flow_bits[2].verb, BitVerb::set);
+    EXPECT_EQ(rule.flow_bits[1].verb, StateVerb::is_not_set);
+    EXPECT_EQ(rule.flow_bits[2].verb, StateVerb::set);
     EXPECT_TRUE(rule.flow_bits[2].all);
     EXPECT_TRUE(rule.sets_bits());
-    EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, BitVerb::toggle);
-    EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, BitVerb::unset);
+    EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, StateVerb::toggle);
+    EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, StateVerb::unset);
     expect_broken("alert tcp any any -> any any (flowbits:isset; sid:1;)", 1, 40, "names no bit");
     expect_broken("alert tcp any any -> any any (flowbits:set,a|b; sid:1;)", 1, 44, "which of these");
     expect_broken("alert tcp any any -> any any (flowbits:isset,a|; sid:1;)", 1, 46, "missing");
     expect_broken("alert tcp any any -> any any (flowbits:isset,a|b&c; sid:1;)", 1, 46, "either");
     expect_broken("alert tcp any any -> any any (flowbits:ask,a; sid:1;)", 1, 40, "nothing that flowbits does");
+}
+
+TEST(RuleParser, ReadsStreamSizes) {
+    const Rule rule = with("stream_size: server , < , 50; stream_size:either,!=,4294967295;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.stream_sizes.size(), 2u);
+    EXPECT_EQ(rule.stream_sizes[0].ends, StreamEnds::server);
+    EXPECT_EQ(rule.stream_sizes[0].comparison, Comparison::less);
+    EXPECT_EQ(rule.stream_sizes[0].bytes, 50u);
+    EXPECT_EQ(rule.stream_sizes[1].ends, StreamEnds::either);
+    EXPECT_EQ(rule.stream_sizes[1].comparison, Comparison::not_equal);
+    EXPECT_EQ(rule.stream_sizes[1].bytes, 0xffffffffu);
+    EXPECT_EQ(with("stream_size:client,>=,0;").stream_sizes.at(0).comparison, Comparison::greater_equal);
+    EXPECT_EQ(with("stream_size:both,=,1;").stream_sizes.at(0).ends, StreamEnds::both);
+    EXPECT_EQ(with("stream_size:>5,to_server;").unsupported_group, "stream_size in the language of Snort 3");
+    EXPECT_EQ(with("stream_size:client,>,1; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (stream_size:server; sid:1;)", 1, 31, "needs 3 values");
+    expect_broken("alert tcp any any -> any any (stream_size:all,<,1; sid:1;)", 1, 43, "no end");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<>,1; sid:1;)", 1, 48, "not a comparison");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<,x; sid:1;)", 1, 50, "not a number");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<,4294967296; sid:1;)", 1, 50, "not between");
 }
 
 TEST(RuleParser, ReadsListsWithNegationAsRanges) {

@@ -6,13 +6,13 @@ namespace millrace::nf::nids {
 namespace {
 
 /// Words for the bits of a flow, with room for some that a later generation may add.
-uint32_t words_for(const BitNumbers& names) {
+uint32_t words_for(const NameNumbers& names) {
     constexpr size_t kSpare = 2;
     return names.empty() ? 0 : static_cast<uint32_t>((names.size() + 31) / 32 + kSpare);
 }
 
 /// Whether all names have the numbers that they had, and numbers that others had are nobody's.
-bool extend(const BitNumbers& names, const BitNumbers& before) {
+bool extend(const NameNumbers& names, const NameNumbers& before) {
     return std::all_of(before.begin(), before.end(), [&](const auto& known) {
         const auto found = names.find(known.first);
         return found != names.end() && found->second == known.second;
@@ -21,9 +21,9 @@ bool extend(const BitNumbers& names, const BitNumbers& before) {
 
 }  // namespace
 
-FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, Follows follows,
+FlowMemory::FlowMemory(const FlowOptions& options, const CompiledState& state, Follows follows,
                        const Environment& environment, const FlowMemory* previous)
-    : rules_(options.rules), names_(bits.names),
+    : rules_(options.rules), names_(state.names),
       table_(options.table, environment, previous != nullptr ? &previous->table_ : nullptr) {
     notes_ = previous != nullptr ? previous->notes_
                                  : std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(
@@ -33,6 +33,16 @@ FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, Fol
     words_of_flow_ = words_for(names_);
     if (follows >= Follows::streams) make_streams(options, previous);
     if (follows == Follows::messages) make_messages(options, previous);
+    make_bits(environment, previous);
+    if (!state.asks_numbers) return;
+    // Of flows that are known already nothing has been counted.
+    const bool counted = previous != nullptr && previous->numbers_ && table_.goes_on_with(previous->table_);
+    numbers_ = counted ? previous->numbers_
+                       : std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(table_.places() *
+                                                                                            NumbersOfFlow::kWords);
+}
+
+void FlowMemory::make_bits(const Environment& environment, const FlowMemory* previous) {
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
     if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
@@ -127,6 +137,10 @@ void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     image.attach_resident(tables.rules.notes.words, notes_, "rule-notes");
     image.attach_state(tables.rules.notes.counts, note_counts_, "rule-note-counts");
     if (words_of_flow_ > 0) image.attach_resident(tables.words, words_, "flow-bits");
+    if (numbers_) {
+        tables.number_words = NumbersOfFlow::kWords;
+        image.attach_resident(tables.numbers, numbers_, "flow-numbers");
+    }
     if (!streams_) return;
     tables.streams.tail = stream_shape_.tail;
     tables.streams.early = stream_shape_.early;

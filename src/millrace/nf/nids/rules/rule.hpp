@@ -82,10 +82,16 @@ struct SameIp {};
 
 /// `flowbits`: what a rule asks of its flow, or makes of it when it matches.
 struct FlowBits {
-    BitVerb verb = BitVerb::is_set;
+    StateVerb verb = StateVerb::is_set;
     std::vector<std::string> names;
     bool all = false;  ///< all of several names are asked for, and not any of them
-    bool asks() const { return verb <= BitVerb::is_not_set; }
+    bool asks() const { return nids::asks(verb); }
+};
+/// `stream_size`: how many bytes ends of a connection have sent when the packet comes, it included.
+struct StreamSize {
+    StreamEnds ends = StreamEnds::either;
+    Comparison comparison = Comparison::equal;
+    uint32_t bytes = 0;
 };
 
 /// One option that a packet is checked for, and the buffer it looks at.
@@ -141,13 +147,14 @@ struct Rule {
     bool silent = false;     ///< noalert
     bool no_stream = false;  ///< it is of one packet
     std::vector<FlowBits> flow_bits;
+    std::vector<StreamSize> stream_sizes;
 
     Location where;
     std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
-    /// Whether it asks for more of its flow than one packet tells, or changes it.
-    bool asks_flow() const { return (header & RuleHeader::kFlow) != 0 || !flow_bits.empty(); }
+    /// Whether it asks for what other packets have left with its flow, or leaves something there.
+    bool uses_state() const { return !flow_bits.empty() || !stream_sizes.empty(); }
     bool sets_bits() const {
         return std::any_of(flow_bits.begin(), flow_bits.end(), [](const FlowBits& bits) { return !bits.asks(); });
     }

@@ -184,7 +184,7 @@ Rule parse_rule(std::string_view text, const Variables& variables) {
         if (option.keyword.empty()) throw RuleError{option.at, "an option has no keyword"};
         const bool known = read_description(builder, option) || read_content_option(builder, option) ||
                            read_byte_option(builder, option) || read_header_option(builder, option) ||
-                           read_buffer_option(builder, option);
+                           read_buffer_option(builder, option) || read_state_option(builder, option);
         if (!known) builder.rule.refuse("keyword " + std::string(option.keyword));
     }
     check_whole(builder);

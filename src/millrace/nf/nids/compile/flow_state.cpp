@@ -1,4 +1,4 @@
-#include "millrace/nf/nids/compile/flow_bits.hpp"
+#include "millrace/nf/nids/compile/flow_state.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -18,28 +18,29 @@ std::tuple<int, int> order_of(const Rule& rule) {
     return {action, !asks ? 0 : rule.sets_bits() ? 1 : 2};
 }
 
-class BitCompiler {
+class StateCompiler {
 public:
-    explicit BitCompiler(BitNumbers before) {
+    explicit StateCompiler(NameNumbers before) {
         out_.names = std::move(before);
         for (const auto& [name, number] : out_.names) next_ = std::max(next_, number + 1);
     }
     void add(const Rule& rule, uint32_t number) {
-        BitRule own{.rule = number, .first_op = static_cast<uint32_t>(out_.ops.size()), .ops = 0};
+        StateRule own{.rule = number, .first_op = static_cast<uint32_t>(out_.ops.size()), .ops = 0};
+        for (const StreamSize& size : rule.stream_sizes) add(size);
         for (const bool asks : {true, false})
             for (const FlowBits& bits : rule.flow_bits)
                 if (bits.asks() == asks) add(bits);
         own.ops = static_cast<uint32_t>(out_.ops.size()) - own.first_op;
         out_.rules.push_back(own);
     }
-    CompiledBits take() { return std::move(out_); }
+    CompiledState take() { return std::move(out_); }
 
 private:
     void add(const FlowBits& bits) {
         out_.ops.push_back({.first = static_cast<uint32_t>(out_.numbers.size()),
                             .count = static_cast<uint16_t>(bits.names.size()),
                             .verb = bits.verb,
-                            .all = bits.all});
+                            .how = bits.all});
         for (const std::string& name : bits.names) {
             const auto [at, added] = out_.names.emplace(name, next_);
             if (added) ++next_;
@@ -47,27 +48,36 @@ private:
         }
     }
 
-    CompiledBits out_;
+    void add(const StreamSize& size) {
+        out_.asks_numbers = true;
+        out_.ops.push_back({.first = static_cast<uint32_t>(out_.numbers.size()),
+                            .count = static_cast<uint16_t>(size.ends),
+                            .verb = StateVerb::stream_size,
+                            .how = static_cast<uint8_t>(size.comparison)});
+        out_.numbers.push_back(size.bytes);
+    }
+
+    CompiledState out_;
     uint32_t next_ = 0;
 };
 
 }  // namespace
 
-CompiledBits compile_bits(const std::vector<Rule>& rules, std::vector<CompiledRule>& compiled, BitNumbers before) {
+CompiledState compile_state(const std::vector<Rule>& rules, std::vector<CompiledRule>& compiled, NameNumbers before) {
     std::vector<uint32_t> in_order;
     for (uint32_t i = 0; i < rules.size(); ++i)
-        if (!rules[i].flow_bits.empty()) in_order.push_back(i);
+        if (rules[i].uses_state()) in_order.push_back(i);
     std::stable_sort(in_order.begin(), in_order.end(),
                      [&](uint32_t a, uint32_t b) { return order_of(rules[a]) < order_of(rules[b]); });
-    BitCompiler compiler(std::move(before));
+    StateCompiler compiler(std::move(before));
     for (size_t place = 0; place < in_order.size(); ++place) {
         compiler.add(rules[in_order[place]], in_order[place]);
-        compiled[in_order[place]].bits = static_cast<uint16_t>(place + 1);
+        compiled[in_order[place]].state_rule = static_cast<uint16_t>(place + 1);
     }
     return compiler.take();
 }
 
-void CompiledBits::attach(Image& image, BitTables& tables) const {
+void CompiledState::attach(Image& image, StateTables& tables) const {
     image.attach_some(tables.rules, rules);
     image.attach_some(tables.ops, ops);
     image.attach_some(tables.numbers, numbers);

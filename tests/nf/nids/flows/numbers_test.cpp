@@ -1,0 +1,188 @@
+// Rules that ask for what is counted of flows: what a model says of conversations, on every device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "millrace/packet/bytes.hpp"
+#include "millrace/packet/headers.hpp"
+
+#include "nf/nids/flows/talk.hpp"
+#include "support/devices.hpp"
+#include "support/engine_runner.hpp"
+#include "support/nf_runner.hpp"
+
+namespace millrace::nf::nids {
+namespace {
+
+using test::Frame;
+
+/// What a flow has, by a model that counts what is said, and knows nothing of sequence numbers.
+struct Counted {
+    bool tcp = false;
+    size_t client = 0, server = 0;
+    bool client_ends = false, server_ends = false;  ///< a FIN waits for its acknowledgement
+    std::set<int> bits;
+
+    void take(const Said& said) {
+        if (said.flags == 0 || said.forged) return;
+        tcp = true;
+        size_t& own = said.to_server ? client : server;
+        size_t& other = said.to_server ? server : client;
+        bool& other_ends = said.to_server ? server_ends : client_ends;
+        own += said.text.size() + ((said.flags & tcp::kSyn) != 0 ? 1 : 0);
+        if ((said.flags & tcp::kAck) != 0 && other_ends) ++other, other_ends = false;
+        if ((said.flags & tcp::kFin) != 0) (said.to_server ? client_ends : server_ends) = true;
+    }
+};
+
+struct NumberRule {
+    char letter;
+    std::string options;
+    std::function<bool(const Counted&)> asks;
+    std::function<void(Counted&)> does = [](Counted&) {};
+};
+
+/// In the order in which they are asked: those that set bits before those that ask for them.
+const std::vector<NumberRule>& number_rules() {
+    static const std::vector<NumberRule> rules = {
+        {'a', "stream_size:client,<,12;", [](const Counted& flow) { return flow.client < 12; }},
+        {'b', "stream_size:server,>,7;", [](const Counted& flow) { return flow.server > 7; }},
+        {'c', "stream_size:both,>=,5;", [](const Counted& flow) { return flow.client >= 5 && flow.server >= 5; }},
+        {'d', "stream_size:either,=,9;", [](const Counted& flow) { return flow.client == 9 || flow.server == 9; }},
+        {'e', "stream_size:either,!=,1;", [](const Counted& flow) { return flow.client != 1 || flow.server != 1; }},
+        {'f', "stream_size:server,<=,1;", [](const Counted& flow) { return flow.server <= 1; }},
+        {'g', "stream_size:client,>,3; stream_size:client,<,9;",
+         [](const Counted& flow) { return flow.client > 3 && flow.client < 9; }},
+        {'h', "stream_size:client,>,4; flowbits:set,one;", [](const Counted& flow) { return flow.client > 4; },
+         [](Counted& flow) { flow.bits.insert(1); }},
+        {'i', "flowbits:isset,one; stream_size:server,>,4;",
+         [](const Counted& flow) { return flow.bits.contains(1) && flow.server > 4; }},
+    };
+    return rules;
+}
+
+std::string number_options(const char* flows) {
+    std::string text = std::string("{flows: ") + flows + ", rule: [";
+    for (size_t i = 0; i < number_rules().size(); ++i)
+        text += "'alert ip any any -> any any (content:\"" + std::string(1, number_rules()[i].letter) + "\"; " +
+                number_rules()[i].options + " sid:" + std::to_string(i + 1) + ";)', ";
+    // No conversation has it: it asks for messages, where they are followed.
+    return text + "'alert http any any -> any any (http.uri; content:\"/zzz\"; sid:100;)']}";
+}
+
+std::vector<std::set<uint32_t>> count_and_judge(const std::vector<Said>& said) {
+    std::map<size_t, Counted> flows;
+    std::vector<std::set<uint32_t>> all;
+    for (const Said& packet : said) {
+        Counted& flow = flows[packet.flow];
+        flow.take(packet);
+        std::set<uint32_t> alerts;
+        for (uint32_t i = 0; i < number_rules().size() && flow.tcp; ++i) {
+            const NumberRule& rule = number_rules()[i];
+            if (packet.text.find(rule.letter) == std::string::npos || !rule.asks(flow)) continue;
+            rule.does(flow);
+            alerts.insert(i);
+        }
+        all.push_back(std::move(alerts));
+    }
+    return all;
+}
+
+void expect_every_rule_told(const std::vector<std::set<uint32_t>>& judged) {
+    std::map<uint32_t, size_t> of_rule;
+    for (const std::set<uint32_t>& alerts : judged)
+        for (const uint32_t rule : alerts) ++of_rule[rule];
+    for (uint32_t i = 0; i < number_rules().size(); ++i)
+        ASSERT_GT(of_rule[i], 5u) << "equal must not be equally nothing: rule " << i;
+}
+
+struct Followed {
+    const char* flows;
+    const char* type;
+};
+const Followed kFollowed[] = {{"{max-flows: 4k, streams: none}", "nids:flow-numbers"},
+                              {"{max-flows: 4k}", "nids:stream-numbers"},
+                              {"{max-flows: 4k, streams: {http: usual}}", "nids:message-numbers"}};
+
+/// One conversation and many, batch by batch of any size.
+TEST(NidsNumbers, AreWhatTheModelSaysOnEveryEngine) {
+    for (const Followed& followed : kFollowed) {
+        const std::string options = number_options(followed.flows);
+        for (const size_t conversations : {1u, 150u}) {
+            const std::vector<Said> said = mixed_conversations(conversations, 11);
+            const auto judged = count_and_judge(said);
+            if (conversations > 1) expect_every_rule_told(judged);
+            for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
+                SCOPED_TRACE(std::string(followed.type) + ", " + engine.text());
+                test::NfRunner runner("nids", options);
+                ASSERT_EQ(runner.type().name, followed.type);
+                std::mt19937 rng(engine.lanes);
+                for (size_t from = 0; from < said.size();) {
+                    const size_t to = std::min(said.size(), from + 1 + rng() % 400);
+                    const auto result = runner.run(frames_of(said, from, to), engine);
+                    std::vector<std::set<uint32_t>> told(to - from);
+                    for (const Event& event : result.events)
+                        EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
+                    for (size_t i = from; i < to; ++i)
+                        ASSERT_EQ(told[i - from], judged[i]) << "packet " << i << ", '" << said[i].text << "'";
+                    from = to;
+                }
+            }
+        }
+    }
+}
+
+class NidsNumbersOnDevices : public test::DeviceInMode {};
+
+TEST_P(NidsNumbersOnDevices, AreWhatTheModelSays) {
+    for (const size_t conversations : {1u, 1000u}) {
+        std::vector<Said> said = mixed_conversations(conversations, 12);
+        said.resize(std::min<size_t>(said.size(), 8000));  // what the pool of frames has room for
+        std::set<uint32_t> clients;
+        for (const Said& each : said) clients.insert(load_be32(each.frame.data() + (each.to_server ? 26 : 30)));
+        EXPECT_GE(clients.size(), std::min<size_t>(conversations, 900));
+        const auto judged = count_and_judge(said);
+        exec::OffloadOptions options;
+        options.mode = mode();
+        const auto chain = test::make_configuration("[nids: " + number_options(kFollowed[1].flows) + "]", name());
+        const test::EngineRun run = test::run_on_device(device(7), chain, frames_of(said), 130, options);
+        ASSERT_EQ(run.outcomes.size(), said.size());
+        size_t alerts = 0;
+        for (size_t i = 0; i < said.size(); ++i) {
+            alerts += judged[i].size();
+            ASSERT_EQ(run.outcomes[i].visits[0].decision.outcome, judged[i].empty() ? 0u : 1u)
+                << "packet " << i << ", '" << said[i].text << "'";
+        }
+        for (const Statistic& each : chain.chains[0]->nodes[0].nf->statistics()) {
+            if (each.name == "alerts") EXPECT_EQ(each.value, alerts);
+            if (each.name == "entries") EXPECT_EQ(each.value, clients.size());
+        }
+        EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Devices, NidsNumbersOnDevices, testing::ValuesIn(test::devices_in_every_mode()),
+                         test::device_in_mode_name);
+
+/// A generation with other rules goes on counting, and begins where none asked before.
+TEST(NidsNumbers, StayWithTheNextGeneration) {
+    const std::vector<Said> said = mixed_conversations(60, 13);
+    const auto judged = count_and_judge(said);
+    const size_t half = said.size() / 2;
+    const auto text = [](const char* more) {
+        std::string options = number_options(kFollowed[0].flows);
+        return "[nids: " + options.insert(options.rfind("]"), more) + "]";
+    };
+    const auto before = test::make_configuration(text(""), "cpu");
+    test::run_on_cpu(before, frames_of(said, 0, half), 100);
+    const auto after = test::make_configuration(
+        text(", 'alert ip any any -> any any (content:\"zz\"; stream_size:client,>,1; sid:99;)'"), "cpu", 0, "(test)",
+        &before);
+    const test::EngineRun rest = test::run_on_cpu(after, frames_of(said, half), 100);
+    for (size_t i = half; i < said.size(); ++i)
+        ASSERT_EQ(rest.outcomes[i - half].visits[0].decision.outcome, judged[i].empty() ? 0u : 1u) << "packet " << i;
+}
+
+}  // namespace
+}  // namespace millrace::nf::nids
