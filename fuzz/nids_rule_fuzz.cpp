@@ -15,7 +15,9 @@ void ask_of_flow(const nf::nids::CompiledRules& compiled, const Packet& packet) 
     nf::Image image;
     auto& asked = image.start<nf::nids::StateTables>();
     compiled.state.attach(image, asked);
-    std::vector<uint32_t> bits(compiled.state.names.size() / 32 + 1), words(nf::nids::NumbersOfFlow::kWords);
+    std::vector<uint32_t> bits(compiled.state.names.bits.size() / 32 + 1);
+    std::vector<uint32_t> words(
+        nf::nids::NumbersOfFlow::words_for(static_cast<uint32_t>(compiled.state.names.ints.size())));
     const bool of_tcp = packet.layers().is_tcp();
     const nf::nids::NumbersOfFlow numbers(words.data(), of_tcp);
     for (const bool from_client : {true, false})
@@ -37,7 +39,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // The rules end at a zero byte; what follows is a frame.
     const size_t end = std::min(input.find('\0'), size);
     nf::nids::RuleFile file = nf::nids::parse_rules(input.substr(0, end), "fuzz", variables);
-    nf::nids::CompiledRules compiled = nf::nids::compile(std::move(file.rules), true);
+    nf::nids::CompiledRules compiled;
+    try {
+        compiled = nf::nids::compile(std::move(file.rules), true);
+    } catch (const ConfigError&) {
+        return 0;
+    }
     nf::Image image;
     compiled.attach(image);
     const auto& tables = *static_cast<const nf::nids::NidsTables*>(image.tables());

@@ -42,10 +42,10 @@ struct Ruleset {
         : engine(options.engine), classes(std::move(options.classes)), broken(options.broken.size()),
           disabled(options.disabled), eve(std::move(options.eve)), report(std::move(options.report)),
           flows(options.flows),
-          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : NameNumbers{},
+          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : FlowNames{},
                         flows.followed && flows.streams && flows.messages)) {
-        if (before != nullptr && rules.state.names.size() > before->room())
-            rules.state = compile_state(rules.rules, rules.compiled, {});
+        if (before != nullptr && rules.state.names.bits.size() > before->room())
+            rules.state = compile_state(rules.rules, rules.compiled, {{}, rules.state.names.ints});
         if (!asks_flows()) {
             rules.attach(image);
             return;
@@ -165,13 +165,14 @@ public:
     }
 
     std::string summary() const override {
+        const FlowNames& names = set_->rules.state.names;
         std::ostringstream out;
         out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern.rules() << " without a pattern), "
             << (set_->image.array_bytes() + 1023) / 1024 << " KiB; " << set_->rules.patterns->summary();
         if (flows_)
             out << "\n"
-                << set_->rules.of_flows() << " rules ask for the state of flows, " << set_->rules.state.names.size()
-                << " flowbits; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
+                << set_->rules.of_flows() << " rules ask for the state of flows, " << names.bits.size() << " flowbits, "
+                << names.ints.size() << " flowints; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
         if (flows_ && flows_->stream_bytes() > 0)
             out << ", of which are " << (flows_->stream_bytes() + 1023) / 1024 << " KiB for streams: tails of "
                 << set_->flows.tail << " B";

@@ -59,17 +59,21 @@ void refuse_doubles(std::vector<Rule>& rules) {
     }
 }
 
-/// Where no flows are followed, rules that ask for what others have left with them, or only set flowbits, are not
-/// applied.
+/// Where no flows are followed, rules that ask for what others have left with them, or only leave
+/// something, are not applied.
 void forget_flow_state(std::vector<Rule>& rules) {
     for (Rule& rule : rules) {
         const bool alerts = rule.action == Action::alert || rule.action == Action::log;
         for (const FlowBits& bits : rule.flow_bits)
             if (bits.asks()) rule.refuse("flowbits that are asked for: 'flows: none'");
         if (!rule.stream_sizes.empty()) rule.refuse("stream_size: 'flows: none'");
+        for (const FlowInt& number : rule.flow_ints)
+            if (number.asks()) rule.refuse("flowint that are asked for: 'flows: none'");
+        if (!rule.flow_ints.empty() && rule.silent && alerts) rule.refuse("it only sets flowint: 'flows: none'");
         if (!rule.flow_bits.empty() && rule.silent && alerts) rule.refuse("it only sets flowbits: 'flows: none'");
         rule.flow_bits.clear();
         rule.stream_sizes.clear();
+        rule.flow_ints.clear();
     }
 }
 

@@ -182,11 +182,26 @@ struct alignas(16) CompiledRule {
 };
 static_assert(sizeof(CompiledRule) == 16);
 
-/// What an option asks of its flow, or does to it when its rule matches. Of `flowbits` the first two ask.
-enum class StateVerb : uint8_t { is_set, is_not_set, set, unset, toggle, stream_size };
+/// What an option asks of its flow, or does to it when its rule matches.
+enum class StateVerb : uint8_t {
+    // Of flowbits; the first two ask.
+    is_set,
+    is_not_set,
+    set,
+    unset,
+    toggle,
+    // Of numbers, up to int_is_not_set they ask.
+    stream_size,
+    int_compares,
+    int_is_set,
+    int_is_not_set,
+    int_becomes,
+    int_gains,
+    int_loses,
+};
 /// Whether it asks.
 MILLRACE_DEVICE constexpr bool asks(StateVerb verb) {
-    return verb <= StateVerb::is_not_set || verb == StateVerb::stream_size;
+    return verb <= StateVerb::is_not_set || (verb >= StateVerb::stream_size && verb <= StateVerb::int_is_not_set);
 }
 /// Whether it is of numbers that are kept of a flow, and not of its bits.
 MILLRACE_DEVICE constexpr bool is_of_numbers(StateVerb verb) { return verb >= StateVerb::stream_size; }
@@ -194,12 +209,15 @@ MILLRACE_DEVICE constexpr bool is_of_numbers(StateVerb verb) { return verb >= St
 /// Whose bytes `stream_size` counts.
 enum class StreamEnds : uint8_t { client, server, both, either };
 
-/// One `flowbits` or `stream_size` of a rule.
+/// Most numbers that flowint may name.
+inline constexpr uint32_t kMaxFlowInts = 32;
+
+/// One `flowbits`, `stream_size` or `flowint` of a rule.
 struct StateOp {
-    uint32_t first = 0;  ///< in StateTables::numbers: the bits, or how many bytes
-    uint16_t count = 0;  ///< bits; of stream_size: StreamEnds
+    uint32_t first = 0;  ///< in StateTables::numbers: the bits; how many bytes; the flowint, and its operand
+    uint16_t count = 0;  ///< bits; of stream_size: StreamEnds; of flowint: whether the operand is another one (1)
     StateVerb verb = StateVerb::is_set;
-    uint8_t how = 0;  ///< of several bits that are asked for: any one (0), or all (1); of stream_size: Comparison
+    uint8_t how = 0;  ///< of several bits that are asked for: any one (0), or all (1); of numbers: Comparison
 };
 static_assert(sizeof(StateOp) == 8);
 

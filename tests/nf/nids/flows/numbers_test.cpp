@@ -1,9 +1,12 @@
 // Rules that ask for what is counted of flows: what a model says of conversations, on every device.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
 
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/headers.hpp"
@@ -24,7 +27,9 @@ struct Counted {
     size_t client = 0, server = 0;
     bool client_ends = false, server_ends = false;  ///< a FIN waits for its acknowledgement
     std::set<int> bits;
+    std::map<char, uint32_t> ints;
 
+    uint32_t number(char name) const { return ints.contains(name) ? ints.at(name) : 0; }
     void take(const Said& said) {
         if (said.flags == 0 || said.forged) return;
         tcp = true;
@@ -44,24 +49,39 @@ struct NumberRule {
     std::function<void(Counted&)> does = [](Counted&) {};
 };
 
-/// In the order in which they are asked: those that set bits before those that ask for them.
+std::function<bool(const Counted&)> of_tcp(std::function<bool(const Counted&)> asks) {
+    return [asks = std::move(asks)](const Counted& flow) { return flow.tcp && asks(flow); };
+}
+
 const std::vector<NumberRule>& number_rules() {
+    const auto always = [](const Counted&) { return true; };
     static const std::vector<NumberRule> rules = {
-        {'a', "stream_size:client,<,12;", [](const Counted& flow) { return flow.client < 12; }},
-        {'b', "stream_size:server,>,7;", [](const Counted& flow) { return flow.server > 7; }},
-        {'c', "stream_size:both,>=,5;", [](const Counted& flow) { return flow.client >= 5 && flow.server >= 5; }},
-        {'d', "stream_size:either,=,9;", [](const Counted& flow) { return flow.client == 9 || flow.server == 9; }},
-        {'e', "stream_size:either,!=,1;", [](const Counted& flow) { return flow.client != 1 || flow.server != 1; }},
-        {'f', "stream_size:server,<=,1;", [](const Counted& flow) { return flow.server <= 1; }},
+        {'a', "stream_size:client,<,12;", of_tcp([](auto& flow) { return flow.client < 12; })},
+        {'b', "stream_size:server,>,7;", of_tcp([](auto& flow) { return flow.server > 7; })},
+        {'c', "stream_size:both,>=,5;", of_tcp([](auto& flow) { return flow.client >= 5 && flow.server >= 5; })},
+        {'d', "stream_size:either,=,9;", of_tcp([](auto& flow) { return flow.client == 9 || flow.server == 9; })},
+        {'e', "stream_size:either,!=,1;", of_tcp([](auto& flow) { return flow.client != 1 || flow.server != 1; })},
+        {'f', "stream_size:server,<=,1;", of_tcp([](auto& flow) { return flow.server <= 1; })},
         {'g', "stream_size:client,>,3; stream_size:client,<,9;",
-         [](const Counted& flow) { return flow.client > 3 && flow.client < 9; }},
-        {'h', "stream_size:client,>,4; flowbits:set,one;", [](const Counted& flow) { return flow.client > 4; },
+         of_tcp([](auto& flow) { return flow.client > 3 && flow.client < 9; })},
+        {'h', "stream_size:client,>,4; flowbits:set,one;", of_tcp([](auto& flow) { return flow.client > 4; }),
          [](Counted& flow) { flow.bits.insert(1); }},
         {'i', "flowbits:isset,one; stream_size:server,>,4;",
-         [](const Counted& flow) { return flow.bits.contains(1) && flow.server > 4; }},
+         of_tcp([](auto& flow) { return flow.bits.contains(1) && flow.server > 4; })},
+        {'j', "flowint:n,+,1;", always, [](Counted& flow) { ++flow.ints['n']; }},
+        {'k', "flowint:n,>,2; flowint:n,-,2;",
+         [](const Counted& flow) { return flow.ints.contains('n') && flow.ints.at('n') > 2; },
+         [](Counted& flow) { flow.ints['n'] -= 2; }},
+        {'l', "flowint:n,==,m;",
+         [](const Counted& flow) { return flow.ints.contains('n') && flow.ints.at('n') == flow.number('m'); }},
+        {'m', "flowint:m,=,n;", always, [](Counted& flow) { flow.ints['m'] = flow.number('n'); }},
+        {'n', "flowint:m,notset;", [](const Counted& flow) { return !flow.ints.contains('m'); }},
     };
     return rules;
 }
+/// Their letters in the order in which they are asked: those that set bits, then those that ask for them, then those
+/// that set numbers, that do both, that ask for them, and the others.
+constexpr std::string_view kAskedSo = "hijmklnabcdefg";
 
 std::string number_options(const char* flows) {
     std::string text = std::string("{flows: ") + flows + ", rule: [";
@@ -79,7 +99,8 @@ std::vector<std::set<uint32_t>> count_and_judge(const std::vector<Said>& said) {
         Counted& flow = flows[packet.flow];
         flow.take(packet);
         std::set<uint32_t> alerts;
-        for (uint32_t i = 0; i < number_rules().size() && flow.tcp; ++i) {
+        for (const char letter : kAskedSo) {
+            const auto i = static_cast<uint32_t>(letter - 'a');
             const NumberRule& rule = number_rules()[i];
             if (packet.text.find(rule.letter) == std::string::npos || !rule.asks(flow)) continue;
             rule.does(flow);
@@ -182,6 +203,32 @@ TEST(NidsNumbers, StayWithTheNextGeneration) {
     const test::EngineRun rest = test::run_on_cpu(after, frames_of(said, half), 100);
     for (size_t i = half; i < said.size(); ++i)
         ASSERT_EQ(rest.outcomes[i - half].visits[0].decision.outcome, judged[i].empty() ? 0u : 1u) << "packet " << i;
+}
+
+/// What has no room any more is cleared, and said so.
+TEST(NidsNumbers, AreClearedWhereTooManyNewOnesHaveCome) {
+    const auto text = [](size_t ints) {
+        std::string rules =
+            "[nids: {rule: ['alert udp any any -> any any (content:\"set\"; flowint:a,=,3; sid:1;)', "
+            "'alert udp any any -> any any (content:\"ask\"; flowint:a,==,3; sid:2;)'";
+        for (size_t i = 0; i < ints; ++i)
+            rules += fmt::format(", 'alert udp any any -> any any (content:\"more\"; flowint:n{},>,1; sid:{};)'", i,
+                                 i + 3);
+        return rules + "]}]";
+    };
+    const std::vector<Frame> sets = {test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: set}")};
+    const std::vector<Frame> asks = {test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: ask}")};
+    const auto outcome = [](const chain::Configuration& chain, const std::vector<Frame>& frames) {
+        return test::run_on_cpu(chain, frames, 1).outcomes[0].visits[0].decision.outcome;
+    };
+    const auto first = test::make_configuration(text(0), "cpu");
+    EXPECT_EQ(outcome(first, sets), 1u);
+    const auto more = test::make_configuration(text(7), "cpu", 0, "(test)", &first);
+    EXPECT_EQ(outcome(more, asks), 1u) << "there was room for eight";
+    EXPECT_TRUE(more.warnings.empty());
+    const auto too_many = test::make_configuration(text(8), "cpu", 0, "(test)", &more);
+    EXPECT_EQ(outcome(too_many, asks), 0u);
+    ASSERT_EQ(too_many.warnings.size(), 1u);
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST(RuleParser, ReadsFlowbits) {
     EXPECT_EQ(rule.flow_bits[1].verb, StateVerb::is_not_set);
     EXPECT_EQ(rule.flow_bits[2].verb, StateVerb::set);
     EXPECT_TRUE(rule.flow_bits[2].all);
-    EXPECT_TRUE(rule.sets_bits());
+    EXPECT_TRUE(rule.sets_state());
     EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, StateVerb::toggle);
     EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, StateVerb::unset);
     expect_broken("alert tcp any any -> any any (flowbits:isset; sid:1;)", 1, 40, "names no bit");
@@ -140,6 +140,33 @@ TEST(RuleParser, ReadsStreamSizes) {
     expect_broken("alert tcp any any -> any any (stream_size:both,<>,1; sid:1;)", 1, 48, "not a comparison");
     expect_broken("alert tcp any any -> any any (stream_size:both,<,x; sid:1;)", 1, 50, "not a number");
     expect_broken("alert tcp any any -> any any (stream_size:both,<,4294967296; sid:1;)", 1, 50, "not between");
+}
+
+TEST(RuleParser, ReadsFlowints) {
+    const Rule rule = with("flowint: a.b , >= , 10; flowint:a.b,isset; flowint:c,notset; flowint:c,+,a.b; noalert;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.flow_ints.size(), 4u);
+    EXPECT_EQ(rule.flow_ints[0].verb, StateVerb::int_compares);
+    EXPECT_EQ(rule.flow_ints[0].comparison, Comparison::greater_equal);
+    EXPECT_EQ(rule.flow_ints[0].name, "a.b");
+    EXPECT_EQ(rule.flow_ints[0].value, 10u);
+    EXPECT_EQ(rule.flow_ints[1].verb, StateVerb::int_is_set);
+    EXPECT_EQ(rule.flow_ints[2].verb, StateVerb::int_is_not_set);
+    EXPECT_EQ(rule.flow_ints[3].verb, StateVerb::int_gains);
+    EXPECT_EQ(rule.flow_ints[3].other, "a.b");
+    EXPECT_TRUE(rule.sets_state());
+    EXPECT_EQ(with("flowint:a,=,4294967295;").flow_ints.at(0).value, 0xffffffffu);
+    EXPECT_EQ(with("flowint:a,-,1;").flow_ints.at(0).verb, StateVerb::int_loses);
+    EXPECT_EQ(with("flowint:a,!=,1;").flow_ints.at(0).comparison, Comparison::not_equal);
+    EXPECT_EQ(with("flowint:a,>,1; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (flowint:a; sid:1;)", 1, 31, "needs a name");
+    expect_broken("alert tcp any any -> any any (flowint:,isset; sid:1;)", 1, 31, "needs a name");
+    expect_broken("alert tcp any any -> any any (flowint:a,~,1; sid:1;)", 1, 41, "nothing that flowint does");
+    expect_broken("alert tcp any any -> any any (flowint:a,isset,1; sid:1;)", 1, 41, "nothing follows");
+    expect_broken("alert tcp any any -> any any (flowint:a,==; sid:1;)", 1, 41, "follows the sign");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,; sid:1;)", 1, 44, "not a number");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,-1; sid:1;)", 1, 44, "not between");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,4294967296; sid:1;)", 1, 44, "not between");
 }
 
 TEST(RuleParser, ReadsListsWithNegationAsRanges) {

@@ -70,7 +70,8 @@ TEST(RealRules, EmergingThreatsOpenIsRead) {
 }
 TEST(RealRules, SuricatasEngineRulesAreRead) {
     MILLRACE_NEEDS_DATA("ids-rules");
-    expect_supported("ids-rules/suricata-engine", 351, 0);
+    // The one asks for a number which only others would count.
+    expect_supported("ids-rules/suricata-engine", 351, 1);
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace {
 
 class Compiler {
 public:
-    Compiler(bool drops, const NameNumbers& before, bool messages)
-        : drops_(drops), before_(before), messages_(messages) {
+    Compiler(bool drops, const FlowNames& before, bool messages) : drops_(drops), before_(before), messages_(messages) {
         // Sets 0: any.
         out_.address_sets.emplace_back();
         out_.port_sets.emplace_back();
@@ -201,7 +200,7 @@ private:
     static constexpr size_t kMaxStateRules = 0xfffe;
 
     bool drops_;
-    const NameNumbers& before_;
+    const FlowNames& before_;
     const bool messages_;
     size_t state_rules_ = 0;
     CompiledRules out_;
@@ -216,7 +215,7 @@ private:
 
 }  // namespace
 
-CompiledRules compile(std::vector<Rule> rules, bool drops, const NameNumbers& before, bool messages) {
+CompiledRules compile(std::vector<Rule> rules, bool drops, const FlowNames& before, bool messages) {
     return Compiler(drops, before, messages).run(std::move(rules));
 }
 

@@ -50,8 +50,9 @@ struct CompiledRules {
 };
 
 /// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips). `before`: numbers
-/// that flowbits have already. `messages`: HTTP messages are followed, if flows are.
-CompiledRules compile(std::vector<Rule> rules, bool drops, const NameNumbers& before = {}, bool messages = true);
+/// that names of flowbits and flowint have already. `messages`: HTTP messages are followed, if flows are. Throws
+/// ConfigError as compile_state.
+CompiledRules compile(std::vector<Rule> rules, bool drops, const FlowNames& before = {}, bool messages = true);
 
 /// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
 /// searched for before the rule is looked at.

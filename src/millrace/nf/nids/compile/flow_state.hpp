@@ -11,21 +11,24 @@
 
 namespace millrace::nf::nids {
 
-/// Which bit of a flow a name is.
 using NameNumbers = std::map<std::string, uint32_t>;
+/// Which bit of a flow, or which of its numbers, a name is.
+struct FlowNames {
+    NameNumbers bits, ints;
+};
 
 struct CompiledState {
     std::vector<StateRule> rules;
     std::vector<StateOp> ops;
     std::vector<uint32_t> numbers;
-    NameNumbers names;          ///< of these rules, and those that were there before
+    FlowNames names;            ///< of these rules, and those that were there before
     bool asks_numbers = false;  ///< whether any rule is_of_numbers
 
     void attach(Image& image, StateTables& tables) const;
 };
 
-/// Of rules that ask for state of flows; `compiled` gets their places. `before`: names of bits keep these numbers,
-/// others get new ones.
-CompiledState compile_state(const std::vector<Rule>& rules, std::vector<CompiledRule>& compiled, NameNumbers before);
+/// Of rules that ask for state of flows; `compiled` gets their places. `before`: names keep these numbers, others get
+/// new ones. Flowints that no rule asks for are left out. Throws ConfigError where there are more than kMaxFlowInts.
+CompiledState compile_state(const std::vector<Rule>& rules, std::vector<CompiledRule>& compiled, FlowNames before);
 
 }  // namespace millrace::nf::nids

@@ -30,29 +30,42 @@ FlowMemory::FlowMemory(const FlowOptions& options, const CompiledState& state, F
                                        size_t{RuleNotes::kUsual} * RuleNotes::kWords);
     note_counts_ = previous != nullptr ? previous->note_counts_
                                        : std::make_shared<std::vector<uint64_t>>(RuleNotes::kCounts);
-    words_of_flow_ = words_for(names_);
+    words_of_flow_ = words_for(names_.bits);
     if (follows >= Follows::streams) make_streams(options, previous);
     if (follows == Follows::messages) make_messages(options, previous);
     make_bits(environment, previous);
-    if (!state.asks_numbers) return;
-    // Of flows that are known already nothing has been counted.
-    const bool counted = previous != nullptr && previous->numbers_ && table_.goes_on_with(previous->table_);
-    numbers_ = counted ? previous->numbers_
-                       : std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(table_.places() *
-                                                                                            NumbersOfFlow::kWords);
+    if (state.asks_numbers) make_numbers(environment, previous);
 }
 
 void FlowMemory::make_bits(const Environment& environment, const FlowMemory* previous) {
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
-    if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
+    if (same_table && extend(names_.bits, previous->names_.bits) && names_.bits.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
         words_ = previous->words_;
         return;
     }
     words_ = std::make_shared<std::vector<uint32_t>>(table_.places() * words_of_flow_);
-    if (same_table && !previous->names_.empty())
+    if (same_table && !previous->names_.bits.empty())
         environment.warn({{},
                           "'" + environment.node_name + "' has too many new flowbits: those of its flows are cleared",
+                          "",
+                          Diagnostic::Severity::warning});
+}
+
+void FlowMemory::make_numbers(const Environment& environment, const FlowMemory* previous) {
+    const size_t ints = std::min<size_t>((names_.ints.size() + 7) / 8 * 8, kMaxFlowInts);  // some for later generations
+    numbers_of_flow_ = NumbersOfFlow::words_for(static_cast<uint32_t>(ints));
+    const bool has_some = previous != nullptr && previous->numbers_ && table_.goes_on_with(previous->table_);
+    if (has_some && extend(names_.ints, previous->names_.ints) && numbers_of_flow_ <= previous->numbers_of_flow_) {
+        numbers_of_flow_ = previous->numbers_of_flow_;
+        numbers_ = previous->numbers_;
+        return;
+    }
+    numbers_ = std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(table_.places() * numbers_of_flow_);
+    if (has_some)
+        environment.warn({{},
+                          "'" + environment.node_name +
+                              "' has too many new flowints: those of its flows are cleared, and bytes are counted anew",
                           "",
                           Diagnostic::Severity::warning});
 }
@@ -138,7 +151,7 @@ void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     image.attach_state(tables.rules.notes.counts, note_counts_, "rule-note-counts");
     if (words_of_flow_ > 0) image.attach_resident(tables.words, words_, "flow-bits");
     if (numbers_) {
-        tables.number_words = NumbersOfFlow::kWords;
+        tables.number_words = numbers_of_flow_;
         image.attach_resident(tables.numbers, numbers_, "flow-numbers");
     }
     if (!streams_) return;

@@ -15,15 +15,15 @@ namespace millrace::nf::nids {
 
 class FlowMemory {
 public:
-    /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits, if the names in
-    /// `state` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. There is
-    /// memory for what is followed, that of `previous` if it is as large.
+    /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits and
+    /// numbers, if the names in `state` have the numbers that they had, and there is room for new ones. Warns where
+    /// they are lost. There is memory for what is followed, that of `previous` if it is as large.
     FlowMemory(const FlowOptions& options, const CompiledState& state, Follows follows, const Environment& environment,
                const FlowMemory* previous);
 
     void attach(Image& image, NidsOfFlows::Tables& tables) const;
-    const NameNumbers& names() const { return names_; }
-    /// How many names it has room for.
+    const FlowNames& names() const { return names_; }
+    /// How many names of bits it has room for.
     size_t room() const { return words_of_flow_ * size_t{32}; }
     std::vector<Statistic> statistics() const;
     uint64_t bytes() const {
@@ -43,15 +43,17 @@ private:
     using Table = KeyedTable<flows::FlowKey, Flow>;
     using Words = std::vector<uint64_t, ZeroedAllocator<uint64_t>>;
     void make_bits(const Environment& environment, const FlowMemory* previous);
+    void make_numbers(const Environment& environment, const FlowMemory* previous);
     void make_streams(const FlowOptions& options, const FlowMemory* previous);
     std::vector<Statistic> message_statistics() const;
     void make_messages(const FlowOptions& options, const FlowMemory* previous);
 
     const FlowRules rules_;
-    const NameNumbers names_;
+    const FlowNames names_;
     Table table_;
     uint32_t words_of_flow_ = 0;
     std::shared_ptr<std::vector<uint32_t>> words_;
+    uint32_t numbers_of_flow_ = 0;                                               ///< words
     std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> numbers_;  ///< NumbersOfFlow; null: not asked for
     std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> notes_;    ///< RuleNotes
     std::shared_ptr<std::vector<uint64_t>> note_counts_;

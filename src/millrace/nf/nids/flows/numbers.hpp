@@ -1,4 +1,4 @@
-// What is counted of a flow for rules to ask: how many bytes each end of a TCP connection has sent.
+// Numbers of a flow for rules to ask: how many bytes each end of a TCP connection has sent, and flowint.
 #pragma once
 
 #include "millrace/nf/flows/tcp.hpp"
@@ -11,9 +11,10 @@ namespace millrace::nf::nids {
 /// there where any rule asks for numbers.
 class NumbersOfFlow {
 public:
-    /// Of a flow: for each end the number of its SYN, and the one behind the last byte that it has sent; the client's
-    /// first. All are 0 until the connection is taken part in.
-    static constexpr uint32_t kWords = 4;
+    /// Of a flow: for each end the number of its SYN, and the one behind the last byte that it has sent, the client's
+    /// first; all are 0 until the connection is taken part in. Behind them which flowints are set, a bit each, and
+    /// their values.
+    MILLRACE_DEVICE static constexpr uint32_t words_for(uint32_t ints) { return ints > 0 ? kValues + ints : kAreSet; }
 
     NumbersOfFlow() = default;
     /// `of_tcp`: for a segment of it.
@@ -42,8 +43,30 @@ public:
         else if (state >= flows::Tcp::fin_wait && flows::is_behind(ack, other[1])) other[1] = ack;
     }
 
-    /// Whether `stream_size` holds. Of an end that has sent nothing it is 0.
-    MILLRACE_DEVICE bool allow(const StateTables& tables, const StateOp& op) const {
+    /// Whether they are as an operation asks.
+    MILLRACE_DEVICE_CALL bool allow(const StateTables& tables, const StateOp& op) const {
+        if (op.verb == StateVerb::stream_size) return allows_size(tables, op);
+        if (!is_there()) return false;
+        const uint32_t number = tables.numbers[op.first];
+        if (op.verb != StateVerb::int_compares) return is_set(number) == (op.verb == StateVerb::int_is_set);
+        return is_set(number) && holds(op, words_[kValues + number], operand(tables, op));
+    }
+    /// A rule has matched: what it does to a flowint; where there is a flow. One that is not set gains from 0, and
+    /// can't lose.
+    MILLRACE_DEVICE_CALL void take(const StateTables& tables, const StateOp& op) const {
+        const uint32_t number = tables.numbers[op.first], by = operand(tables, op), before = value(number);
+        if (op.verb == StateVerb::int_loses && !is_set(number)) return;
+        words_[kValues + number] = op.verb == StateVerb::int_becomes ? by
+                                   : op.verb == StateVerb::int_gains ? before + by
+                                                                     : before - by;
+        words_[kAreSet] |= 1u << number;
+    }
+
+private:
+    static constexpr uint32_t kAreSet = 4, kValues = 5;  ///< in `words_`
+
+    /// `stream_size`. Of an end that has sent nothing it is 0.
+    MILLRACE_DEVICE bool allows_size(const StateTables& tables, const StateOp& op) const {
         if (!of_tcp_ || !(is_known(words_) || is_known(words_ + 2))) return false;
         const uint32_t bytes = tables.numbers[op.first];
         const bool client = holds(op, words_[1] - words_[0], bytes), server = holds(op, words_[3] - words_[2], bytes);
@@ -55,8 +78,12 @@ public:
         }
         return client || server;
     }
-
-private:
+    MILLRACE_DEVICE bool is_set(uint32_t number) const { return (words_[kAreSet] >> number & 1) != 0; }
+    MILLRACE_DEVICE uint32_t value(uint32_t number) const { return is_set(number) ? words_[kValues + number] : 0; }
+    MILLRACE_DEVICE uint32_t operand(const StateTables& tables, const StateOp& op) const {
+        const uint32_t given = tables.numbers[op.first + 1];
+        return op.count != 0 ? value(given) : given;
+    }
     MILLRACE_DEVICE static bool is_known(const uint32_t* end) { return (end[0] | end[1]) != 0; }
     MILLRACE_DEVICE static bool holds(const StateOp& op, uint32_t value, uint32_t operand) {
         return detail::compare(static_cast<Comparison>(op.how), value, operand);
@@ -83,8 +110,12 @@ public:
         return true;
     }
     MILLRACE_DEVICE void take(const StateTables& tables, const StateRule& rule) const {
-        for (uint32_t i = 0; i < rule.ops && numbers_.is_there(); ++i)
-            if (!asks(tables.ops[rule.first_op + i].verb)) bits_.take(tables, only(rule, i));
+        for (uint32_t i = 0; i < rule.ops && numbers_.is_there(); ++i) {
+            const StateOp& op = tables.ops[rule.first_op + i];
+            if (asks(op.verb)) continue;
+            if (is_of_numbers(op.verb)) numbers_.take(tables, op);
+            else bits_.take(tables, only(rule, i));
+        }
     }
 
 private:

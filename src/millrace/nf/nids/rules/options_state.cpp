@@ -1,5 +1,6 @@
-// Options about what other packets have left: flowbits, stream_size, and the like.
+// Options about what other packets have left: flowbits, stream_size, flowint, and the like.
 #include <algorithm>
+#include <cctype>
 
 #include "millrace/nf/nids/rules/rule_builder.hpp"
 
@@ -63,17 +64,46 @@ void read_flow_state(RuleBuilder& builder, const Option& option) {
     }
 }
 
-void read_flow_number(RuleBuilder& builder, const Option& option) {
-    const auto words = split_commas(option.value, option.value_at);
-    const std::string_view verb = words.size() > 1 ? words[1].text : std::string_view{};
-    const bool asks = verb != "=" && verb != "+" && verb != "-" && verb != "notset";
-    if (asks) builder.rule.refuse("flowint: needs the packets before");
-}
-
 template <class Value, size_t kCount>
 const Value* find_word(const std::pair<std::string_view, Value> (&known)[kCount], std::string_view word) {
     const auto found = std::find_if(std::begin(known), std::end(known), [&](const auto& k) { return k.first == word; });
     return found == std::end(known) ? nullptr : &found->second;
+}
+
+void read_flow_int(RuleBuilder& builder, const Option& option) {
+    using enum StateVerb;
+    static constexpr std::pair<std::string_view, std::pair<StateVerb, Comparison>> kVerbs[] = {
+        {"isset", {int_is_set, {}}},
+        {"notset", {int_is_not_set, {}}},
+        {"isnotset", {int_is_not_set, {}}},
+        {"=", {int_becomes, {}}},
+        {"+", {int_gains, {}}},
+        {"-", {int_loses, {}}},
+        {"==", {int_compares, Comparison::equal}},
+        {"!=", {int_compares, Comparison::not_equal}},
+        {"<", {int_compares, Comparison::less}},
+        {"<=", {int_compares, Comparison::less_equal}},
+        {">", {int_compares, Comparison::greater}},
+        {">=", {int_compares, Comparison::greater_equal}}};
+    const auto words = split_commas(option.value, option.value_at);
+    if (words.size() < 2 || words[0].text.empty())
+        throw RuleError{option.at, "flowint needs a name and what is asked of it", "such as flowint:count,>,10"};
+    const auto* const verb = find_word(kVerbs, words[1].text);
+    if (verb == nullptr)
+        throw RuleError{words[1].at, "'" + std::string(words[1].text) + "' is nothing that flowint does",
+                        "it is ==, !=, <, <=, >, >=, =, +, -, isset or notset"};
+    FlowInt own{.verb = verb->first, .comparison = verb->second, .name = std::string(words[0].text), .other = {}};
+    const bool has_operand = own.verb != int_is_set && own.verb != int_is_not_set;
+    if (words.size() != (has_operand ? 3 : 2))
+        throw RuleError{words[1].at, has_operand ? "a number, or the name of one, follows the sign and nothing else"
+                                                 : "nothing follows " + std::string(words[1].text)};
+    if (has_operand) {
+        const Word& operand = words[2];
+        const char first = operand.text.empty() ? '\0' : operand.text.front();
+        if (std::isalpha(static_cast<unsigned char>(first)) || first == '_') own.other = std::string(operand.text);
+        else own.value = static_cast<uint32_t>(read_integer(operand, 0, 0xffffffff));
+    }
+    builder.rule.flow_ints.push_back(std::move(own));
 }
 
 void read_stream_size(RuleBuilder& builder, const Option& option) {
@@ -112,7 +142,7 @@ bool read_state_option(RuleBuilder& builder, const Option& option) {
     } else if (keyword == "xbits" || keyword == "hostbits") {
         read_flow_state(builder, option);
     } else if (keyword == "flowint") {
-        read_flow_number(builder, option);
+        read_flow_int(builder, option);
     } else {
         return false;
     }

@@ -93,6 +93,15 @@ struct StreamSize {
     Comparison comparison = Comparison::equal;
     uint32_t bytes = 0;
 };
+/// `flowint`: what a rule asks of a number of its flow, or makes of it when it matches.
+struct FlowInt {
+    StateVerb verb = StateVerb::int_is_set;
+    Comparison comparison = Comparison::equal;
+    std::string name;
+    std::string other;  ///< the number that it is compared with, or changed by; empty: `value`
+    uint32_t value = 0;
+    bool asks() const { return nids::asks(verb); }
+};
 
 /// One option that a packet is checked for, and the buffer it looks at.
 struct Term {
@@ -148,15 +157,18 @@ struct Rule {
     bool no_stream = false;  ///< it is of one packet
     std::vector<FlowBits> flow_bits;
     std::vector<StreamSize> stream_sizes;
+    std::vector<FlowInt> flow_ints;
 
     Location where;
     std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
     /// Whether it asks for what other packets have left with its flow, or leaves something there.
-    bool uses_state() const { return !flow_bits.empty() || !stream_sizes.empty(); }
-    bool sets_bits() const {
-        return std::any_of(flow_bits.begin(), flow_bits.end(), [](const FlowBits& bits) { return !bits.asks(); });
+    bool uses_state() const { return !flow_bits.empty() || !stream_sizes.empty() || !flow_ints.empty(); }
+    bool sets_state() const {
+        const auto sets = [](const auto& option) { return !option.asks(); };
+        return std::any_of(flow_bits.begin(), flow_bits.end(), sets) ||
+               std::any_of(flow_ints.begin(), flow_ints.end(), sets);
     }
     void refuse(const std::string& group, const std::string& detail = {}) {
         if (!unsupported.empty()) return;
