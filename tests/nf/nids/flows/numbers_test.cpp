@@ -12,6 +12,7 @@
 #include "millrace/packet/headers.hpp"
 
 #include "nf/nids/flows/talk.hpp"
+#include "nf/nids/streams/sessions.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/nf_runner.hpp"
@@ -229,6 +230,86 @@ TEST(NidsNumbers, AreClearedWhereTooManyNewOnesHaveCome) {
     const auto too_many = test::make_configuration(text(8), "cpu", 0, "(test)", &more);
     EXPECT_EQ(outcome(too_many, asks), 0u);
     ASSERT_EQ(too_many.warnings.size(), 1u);
+}
+
+/// Rules that ask for numbers may come and go: bits stay, and bytes are counted from where one asks.
+TEST(NidsNumbers, ComeAndGoWithTheRulesThatAsk) {
+    const auto text = [](const char* rules) {
+        return std::string(
+                   "[nids: {flows: {streams: none}, rule: ['alert tcp any any -> any any (content:\"set\"; "
+                   "flowbits:set,one; sid:1;)', ") +
+               rules + "]}]";
+    };
+    const char* const plain = "'alert tcp any any -> any any (content:\"ask\"; flowbits:isset,one; sid:2;)'";
+    const std::string asking =
+        "'alert tcp any any -> any any (content:\"ask\"; flowbits:isset,one; "
+        "stream_size:client,=,4; stream_size:server,=,1; sid:2;)'";
+    Session session(1, 100);
+    session.send("setask.ask.ask", {0, 3});
+    session.send("setask.ask.ask", {3, 3});
+    session.send("setask.ask.ask", {6, 4});
+    session.send("setask.ask.ask", {10, 4});
+    const std::vector<Frame>& frames = session.frames;
+    const auto outcome = [](const chain::Configuration& chain, const std::vector<Frame>& some) {
+        return test::run_on_cpu(chain, some, 9).outcomes.back().visits[0].decision.outcome;
+    };
+    const auto type_of = [](const chain::Configuration& chain) { return chain.chains[0]->nodes[0].type->name; };
+    const auto first = test::make_configuration(text(plain), "cpu");
+    EXPECT_EQ(type_of(first), "nids:flows");
+    EXPECT_EQ(outcome(first, {frames.begin(), frames.begin() + 4}), 1u);
+    const auto second = test::make_configuration(text(asking.c_str()), "cpu", 0, "(test)", &first);
+    EXPECT_EQ(type_of(second), "nids:flow-numbers");
+    EXPECT_EQ(outcome(second, {frames[4]}), 1u) << "three bytes, and where they begin";
+    EXPECT_EQ(outcome(second, {frames[5]}), 0u) << "seven";
+    const auto third = test::make_configuration(text(plain), "cpu", 0, "(test)", &second);
+    EXPECT_EQ(type_of(third), "nids:flows");
+    EXPECT_EQ(outcome(third, {frames[6]}), 1u);
+    EXPECT_TRUE(second.warnings.empty());
+    EXPECT_TRUE(third.warnings.empty());
+}
+
+/// Bytes of several segments, or of an HTTP message: what the flow has counts when the last of them comes.
+TEST(NidsNumbers, AreAskedWhereSegmentsMeetARuleTogether) {
+    const std::string request = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 26\r\n\r\n";
+    const std::string text = request + "..needle..needle....needle";
+    const auto size = [&](size_t bytes) { return request.size() + bytes + 1; };
+    for (const char* http : {"none", "usual"}) {
+        const std::string options = fmt::format(
+            "{{flows: {{max-flows: 4k, streams: {{http: {}}}}}, rule: ["
+            "'alert tcp any any -> any any (content:\"needle\"; flowint:n,+,1; sid:1;)', "
+            "'alert tcp any any -> any any (content:\"needle\"; flowint:n,==,2; sid:2;)', "
+            "'alert tcp any any -> any any (content:\"needle\"; stream_size:client,=,{}; sid:3;)', "
+            "'alert tcp any any -> any any (content:\"eedl\"; nocase; http_client_body; stream_size:client,>,{}; "
+            "sid:4;)']}}",
+            http, size(26), size(5));
+        const bool messages = std::string_view(http) == "usual";
+        std::vector<Session> sessions;
+        for (uint32_t i = 0; i < 33; ++i) {
+            Session& session = sessions.emplace_back(i, 0xfffffff0u + i);
+            const size_t head = request.size();
+            const size_t cuts[] = {0, head, head + 5, head + 8, head + 13, head + 16, head + 23, head + 26};
+            for (size_t k = 0; k + 1 < std::size(cuts); ++k) session.send(text, {cuts[k], cuts[k + 1] - cuts[k]});
+        }
+        std::vector<Frame> frames;
+        for (size_t k = 0; k < sessions[0].frames.size(); ++k)
+            for (const Session& session : sessions) frames.push_back(session.frames[k]);
+        for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
+            SCOPED_TRACE(engine.text());
+            test::NfRunner runner("nids", options);
+            ASSERT_EQ(runner.type().name, messages ? "nids:message-numbers" : "nids:stream-numbers");
+            const auto result = runner.run(frames, engine);
+            std::map<uint32_t, std::vector<uint32_t>> turns;  // of a rule: which packet of each session, in order
+            for (const Event& event : result.events)
+                if (event.packet % sessions.size() == 7)
+                    turns[event.code].push_back(static_cast<uint32_t>(event.packet / sessions.size()));
+            EXPECT_EQ(turns[0], (std::vector<uint32_t>{5, 7, 9}))
+                << "behind the handshake, the head, and the first parts";
+            EXPECT_EQ(turns[1], std::vector<uint32_t>{7});
+            EXPECT_EQ(turns[2], std::vector<uint32_t>{9});
+            if (messages) EXPECT_EQ(turns[3], std::vector<uint32_t>{5});
+            EXPECT_EQ(result.events.size() % sessions.size(), 0u) << "all sessions are alike";
+        }
+    }
 }
 
 }  // namespace
