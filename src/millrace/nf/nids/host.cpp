@@ -9,6 +9,7 @@
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/alerts/eve.hpp"
+#include "millrace/nf/nids/alerts/host_bits.hpp"
 #include "millrace/nf/nids/alerts/threshold.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/cpu.hpp"
@@ -32,6 +33,7 @@ struct AlertLog {
     AlertLog(std::string path, Reporter reporter) : eve(std::move(path), "alerts", std::move(reporter)) {}
     LineFile eve;
     ThresholdTable thresholds;
+    HostBits host_bits;
     std::atomic<uint64_t> alerts = 0, suppressed = 0;
 };
 
@@ -136,6 +138,7 @@ public:
             return;
         }
         const Rule& rule = set_->rules.rules[event.code];
+        if (!log_->host_bits.admit(rule, event, info.timestamp_ns) || rule.silent) return;
         if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
             ++log_->suppressed;
             return;
@@ -153,6 +156,7 @@ public:
             {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
             {"windows-forgotten", log_->thresholds.forgotten(),
              "windows of thresholds that ended early, as too many addresses were counted"},
+            {"xbits-forgotten", log_->host_bits.forgotten(), "bits of hosts that ended early, as too many were set"},
             {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
             {"rules", set_->rules.rules.size(), "rules that are applied"},
             {"rules-unsupported", set_->rules.unsupported.size(),

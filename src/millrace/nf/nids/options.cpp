@@ -74,6 +74,9 @@ void forget_flow_state(std::vector<Rule>& rules) {
         rule.flow_bits.clear();
         rule.stream_sizes.clear();
         rule.flow_ints.clear();
+        if (rule.asks_host_bits()) rule.refuse("xbits that are asked for: 'flows: none'");
+        if (!rule.host_bits.empty() && rule.silent && alerts) rule.refuse("it only sets xbits: 'flows: none'");
+        rule.host_bits.clear();
     }
 }
 

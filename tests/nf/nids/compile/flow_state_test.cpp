@@ -67,5 +67,41 @@ TEST(FlowState, KeepsTheNumbersOfNamesWhileThereIsRoom) {
     EXPECT_EQ(compile_text(asking_for(32), before).state.names.ints.size(), 32u) << "else they are numbered anew";
 }
 
+TEST(FlowState, LeavesBitsOfHostsToWhoeverTellsAlerts) {
+    const auto reason = [](const std::string& action, const std::string& options, bool drops) {
+        RuleFile file = parse_rules(action + " udp any any -> any any (content:\"a\"; " + options +
+                                        " sid:1;)\nalert udp any any -> any any (xbits:isset,a,track ip_dst; sid:2;)",
+                                    "test", Variables::defaults());
+        const CompiledRules compiled = compile(std::move(file.rules), drops);
+        if (compiled.unsupported.empty()) {
+            EXPECT_EQ(compiled.compiled[0].state_rule, 1u) << options;
+            EXPECT_EQ(compiled.compiled[0].action & CompiledRule::kSilent, 0) << options;
+            EXPECT_FALSE(compiled.state.asks_numbers);
+        }
+        return compiled.unsupported.empty() ? std::string() : compiled.unsupported[0].unsupported;
+    };
+    const std::string sets = "xbits:set,a,track ip_src; ", asks = "xbits:isset,a,track ip_src; ";
+    EXPECT_EQ(reason("alert", sets + "noalert;", false), "");
+    EXPECT_EQ(reason("alert", asks, true), "");
+    EXPECT_EQ(reason("drop", asks, false), "") << "it alerts";
+    EXPECT_EQ(reason("drop", sets, true), "");
+    EXPECT_EQ(reason("drop", asks, true), "xbits that say what is dropped");
+    EXPECT_EQ(reason("sdrop", sets, true), "xbits of a rule that drops without an alert");
+    EXPECT_EQ(reason("pass", sets, false), "xbits of a pass rule");
+    EXPECT_EQ(reason("alert", asks + "flowbits:set,b;", false), "xbits that say what is left with a flow");
+    EXPECT_EQ(reason("alert", sets + "flowbits:set,b;", false), "");
+    EXPECT_EQ(reason("alert", asks + "flowbits:isset,b;", false), "");
+}
+
+TEST(FlowState, LeavesOutBitsOfHostsThatNobodyAsksFor) {
+    const CompiledRules compiled = compile_text(
+        "alert udp any any -> any any (content:\"a\"; xbits:set,unasked,track ip_src; sid:1;)\n"
+        "alert udp any any -> any any (content:\"b\"; xbits:set,unasked,track ip_src; noalert; sid:2;)\n");
+    EXPECT_EQ(compiled.rules.size(), 2u);
+    EXPECT_EQ(compiled.of_flows(), 0u);
+    EXPECT_EQ(compiled.compiled[0].action, 0);
+    EXPECT_EQ(compiled.compiled[1].action & CompiledRule::kSilent, CompiledRule::kSilent) << "nobody need be told";
+}
+
 }  // namespace
 }  // namespace millrace::nf::nids

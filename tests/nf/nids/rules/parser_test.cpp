@@ -88,8 +88,9 @@ TEST(RuleParser, GoesOnBehindABrokenRule) {
 
 TEST(RuleParser, SaysWhyARuleIsNotSupported) {
     EXPECT_EQ(with("flowbits:isset,a; flowbits:noalert;").unsupported_group, "noalert: it never alerts");
-    EXPECT_EQ(with("xbits:set,a; noalert;").unsupported_group, "it only sets xbits");
-    EXPECT_EQ(with("xbits:isset,a;").unsupported_group, "xbits isset: needs the packets before");
+    EXPECT_EQ(with("hostbits:set,a,src; noalert;").unsupported_group, "it only sets hostbits");
+    EXPECT_EQ(with("hostbits:isset,a,src;").unsupported_group, "hostbits isset: needs the packets before");
+    EXPECT_EQ(with("xbits:isset,a,track tx;").unsupported_group, "xbits of a transaction");
     EXPECT_EQ(with("flowbits:setx,a,group;").unsupported_group, "flowbits of a group");
     EXPECT_EQ(with("flowbits:isset,any,group;").unsupported_group, "flowbits of a group");
     EXPECT_EQ(with("ja3.hash; content:\"a\";").unsupported_group, "keyword ja3.hash");
@@ -167,6 +168,30 @@ TEST(RuleParser, ReadsFlowints) {
     expect_broken("alert tcp any any -> any any (flowint:a,==,; sid:1;)", 1, 44, "not a number");
     expect_broken("alert tcp any any -> any any (flowint:a,==,-1; sid:1;)", 1, 44, "not between");
     expect_broken("alert tcp any any -> any any (flowint:a,==,4294967296; sid:1;)", 1, 44, "not between");
+}
+
+TEST(RuleParser, ReadsXbits) {
+    const Rule rule = with("xbits:isset, a.b , track ip_src; xbits:toggle,c,track ip_pair , expire 60; noalert;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.host_bits.size(), 2u);
+    EXPECT_EQ(rule.host_bits[0].verb, StateVerb::is_set);
+    EXPECT_EQ(rule.host_bits[0].name, "a.b");
+    EXPECT_EQ(rule.host_bits[0].track, HostBit::Track::source);
+    EXPECT_EQ(rule.host_bits[0].seconds, 30u);
+    EXPECT_EQ(rule.host_bits[1].verb, StateVerb::toggle);
+    EXPECT_EQ(rule.host_bits[1].track, HostBit::Track::pair);
+    EXPECT_EQ(rule.host_bits[1].seconds, 60u);
+    EXPECT_TRUE(rule.sets_state());
+    EXPECT_TRUE(rule.asks_host_bits());
+    EXPECT_TRUE(with("xbits:noalert; xbits:set,a,track ip_dst;").silent);
+    EXPECT_EQ(with("xbits:isset,a,track ip_src; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (xbits:ask,a,track ip_src; sid:1;)", 1, 37, "nothing that xbits does");
+    expect_broken("alert tcp any any -> any any (xbits:set,a; sid:1;)", 1, 37, "whose it is");
+    expect_broken("alert tcp any any -> any any (xbits:set,,track ip_src; sid:1;)", 1, 37, "whose it is");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,ip_src; sid:1;)", 1, 43, "whose bit");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip; sid:1;)", 1, 43, "whose bit");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip_src,60; sid:1;)", 1, 56, "says nothing");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip_src,expire 0; sid:1;)", 1, 63, "not between");
 }
 
 TEST(RuleParser, ReadsListsWithNegationAsRanges) {

@@ -66,7 +66,7 @@ TEST(RealRules, Snort3CommunityRulesAreRead) {
 }
 TEST(RealRules, EmergingThreatsOpenIsRead) {
     MILLRACE_NEEDS_DATA("ids-rules");
-    expect_supported("ids-rules/et-open-2025", 9077, 8975);
+    expect_supported("ids-rules/et-open-2025", 9077, 8989);
 }
 TEST(RealRules, SuricatasEngineRulesAreRead) {
     MILLRACE_NEEDS_DATA("ids-rules");

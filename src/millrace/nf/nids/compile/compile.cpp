@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/compile/fast_pattern.hpp"
@@ -18,10 +19,12 @@ public:
     }
 
     CompiledRules run(std::vector<Rule> rules) {
+        leave_out_host_bits(rules);
         const FastPatterns fast_patterns(rules);
         for (Rule& rule : rules) {
             LoweredRule lowered;
             std::string pattern;
+            refuse_host_bits(rule);
             if (state_rules_ + rule.uses_state() > kMaxStateRules) rule.refuse("too many rules with flowbits");
             if (rule.unsupported.empty()) {
                 pattern = fast_patterns.of(rule);
@@ -109,8 +112,27 @@ private:
         return at->second;
     }
 
+    /// Bits of hosts that rules set and no rule asks for.
+    static void leave_out_host_bits(std::vector<Rule>& rules) {
+        std::set<std::string> asked;
+        for (const Rule& rule : rules)
+            for (const HostBit& bit : rule.host_bits)
+                if (bit.asks() && rule.unsupported.empty()) asked.insert(bit.name);
+        for (Rule& rule : rules)
+            std::erase_if(rule.host_bits, [&](const HostBit& bit) { return !asked.contains(bit.name); });
+    }
+    /// Bits of hosts are known where alerts are told, and nowhere else.
+    void refuse_host_bits(Rule& rule) const {
+        if (rule.host_bits.empty()) return;
+        const bool decides = rule.action != Action::alert && rule.action != Action::log;
+        if (rule.action == Action::pass) rule.refuse("xbits of a pass rule");
+        if (rule.action == Action::silent_drop && drops_) rule.refuse("xbits of a rule that drops without an alert");
+        if (decides && drops_ && rule.asks_host_bits()) rule.refuse("xbits that say what is dropped");
+        if (rule.asks_host_bits() && rule.sets_flow_state()) rule.refuse("xbits that say what is left with a flow");
+    }
     uint8_t action_of(const Rule& rule) const {
-        uint8_t action = rule.silent ? CompiledRule::kSilent : 0;
+        // Whoever tells alerts looks after the bits of hosts: that a rule sets some must be told there.
+        uint8_t action = rule.silent && rule.host_bits.empty() ? CompiledRule::kSilent : 0;
         if (rule.action == Action::pass) action |= CompiledRule::kPass;
         if (!drops_) return action;
         if (rule.action == Action::drop || rule.action == Action::reject) action |= CompiledRule::kDrop;

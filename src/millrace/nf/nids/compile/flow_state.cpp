@@ -17,13 +17,13 @@ int order_in(const Options& options) {
     return std::all_of(options.begin(), options.end(), asks) ? 2 : 1;
 }
 
-/// Suricata's order: of actions, then of what rules do with flowbits, then with flowint.
-std::tuple<int, int, int> order_of(const Rule& rule) {
+/// Suricata's order: of actions, then of what rules do with flowbits, then with flowint, then with xbits.
+std::tuple<int, int, int, int> order_of(const Rule& rule) {
     const int action = rule.action == Action::pass                                         ? 0
                        : rule.action == Action::drop || rule.action == Action::silent_drop ? 1
                        : rule.action == Action::reject                                     ? 2
                                                                                            : 3;
-    return {action, order_in(rule.flow_bits), order_in(rule.flow_ints)};
+    return {action, order_in(rule.flow_bits), order_in(rule.flow_ints), order_in(rule.host_bits)};
 }
 
 /// The names of flowints that matter: those that rules ask for, and all that these come from.
@@ -77,7 +77,7 @@ public:
                 if (number.asks() == asks) add(number);
         }
         own.ops = static_cast<uint32_t>(out_.ops.size()) - own.first_op;
-        if (own.ops == 0) return false;
+        if (own.ops == 0 && rule.host_bits.empty()) return false;
         out_.rules.push_back(own);
         return true;
     }

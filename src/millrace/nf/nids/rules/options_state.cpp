@@ -47,8 +47,8 @@ void read_flow_bits(RuleBuilder& builder, const Option& option) {
     builder.rule.flow_bits.push_back(std::move(bits));
 }
 
-/// State that one packet sets and another asks for. Setting it is harmless, as no rule that asks is applied.
-void read_flow_state(RuleBuilder& builder, const Option& option) {
+/// hostbits: setting them is harmless, as no rule that asks is applied.
+void read_other_bits(RuleBuilder& builder, const Option& option) {
     const auto words = split_commas(option.value, option.value_at);
     const std::string_view verb = words[0].text;
     const std::string keyword(option.keyword);
@@ -106,6 +106,42 @@ void read_flow_int(RuleBuilder& builder, const Option& option) {
     builder.rule.flow_ints.push_back(std::move(own));
 }
 
+/// The number behind "expire".
+uint32_t read_expiry(const Word& word) {
+    const auto parts = split_words(word.text, word.at);
+    if (parts.size() != 2 || parts[0].text != "expire")
+        throw RuleError{word.at, "'" + std::string(word.text) + "' says nothing of xbits", "such as expire 60"};
+    return static_cast<uint32_t>(read_integer(parts[1], 1, 0xffffffff));
+}
+
+void read_host_bits(RuleBuilder& builder, const Option& option) {
+    using enum StateVerb;
+    using Track = HostBit::Track;
+    static constexpr std::pair<std::string_view, StateVerb> kVerbs[] = {
+        {"set", set}, {"unset", unset}, {"toggle", toggle}, {"isset", is_set}, {"isnotset", is_not_set}};
+    static constexpr std::pair<std::string_view, Track> kTracks[] = {
+        {"ip_src", Track::source}, {"ip_dst", Track::destination}, {"ip_pair", Track::pair}};
+    const auto words = split_commas(option.value, option.value_at);
+    if (words[0].text == "noalert") return void(builder.rule.silent = true);
+    const StateVerb* const verb = find_word(kVerbs, words[0].text);
+    if (verb == nullptr)
+        throw RuleError{words[0].at, "'" + std::string(words[0].text) + "' is nothing that xbits does",
+                        "it is set, unset, toggle, isset, isnotset or noalert"};
+    if (words.size() < 3 || words.size() > 4 || words[1].text.empty())
+        throw RuleError{words[0].at, "xbits names a bit, and whose it is", "such as xbits:set,name,track ip_src"};
+    const auto track = split_words(words[2].text, words[2].at);
+    if (track.size() == 2 && track[0].text == "track" && track[1].text == "tx")
+        return builder.rule.refuse("xbits of a transaction");
+    const Track* const found = track.size() == 2 && track[0].text == "track" ? find_word(kTracks, track[1].text)
+                                                                             : nullptr;
+    if (found == nullptr)
+        throw RuleError{words[2].at, "'" + std::string(words[2].text) + "' does not say whose bit it is",
+                        "it is track ip_src, track ip_dst or track ip_pair"};
+    HostBit bit{.verb = *verb, .name = std::string(words[1].text), .track = *found};
+    if (words.size() == 4) bit.seconds = read_expiry(words[3]);
+    builder.rule.host_bits.push_back(std::move(bit));
+}
+
 void read_stream_size(RuleBuilder& builder, const Option& option) {
     static constexpr std::pair<std::string_view, StreamEnds> kEnds[] = {{"client", StreamEnds::client},
                                                                         {"server", StreamEnds::server},
@@ -139,8 +175,10 @@ bool read_state_option(RuleBuilder& builder, const Option& option) {
         read_flow_bits(builder, option);
     } else if (keyword == "stream_size") {
         read_stream_size(builder, option);
-    } else if (keyword == "xbits" || keyword == "hostbits") {
-        read_flow_state(builder, option);
+    } else if (keyword == "xbits") {
+        read_host_bits(builder, option);
+    } else if (keyword == "hostbits") {
+        read_other_bits(builder, option);
     } else if (keyword == "flowint") {
         read_flow_int(builder, option);
     } else {

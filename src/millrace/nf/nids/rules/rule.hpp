@@ -103,6 +103,16 @@ struct FlowInt {
     bool asks() const { return nids::asks(verb); }
 };
 
+/// `xbits`: what a rule asks of a host, or of two, when its alert is told, or makes of it.
+struct HostBit {
+    enum class Track : uint8_t { source, destination, pair };
+    StateVerb verb = StateVerb::is_set;
+    std::string name;
+    Track track = Track::source;
+    uint32_t seconds = 30;  ///< for how long it is set
+    bool asks() const { return nids::asks(verb); }
+};
+
 /// One option that a packet is checked for, and the buffer it looks at.
 struct Term {
     std::variant<Content, Regex, DataAt, ByteTest, ByteJump, ByteExtract, BufferBytes, FieldRange, FieldMask, SameIp>
@@ -158,22 +168,31 @@ struct Rule {
     std::vector<FlowBits> flow_bits;
     std::vector<StreamSize> stream_sizes;
     std::vector<FlowInt> flow_ints;
+    std::vector<HostBit> host_bits;
 
     Location where;
     std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
-    /// Whether it asks for what other packets have left with its flow, or leaves something there.
-    bool uses_state() const { return !flow_bits.empty() || !stream_sizes.empty() || !flow_ints.empty(); }
-    bool sets_state() const {
-        const auto sets = [](const auto& option) { return !option.asks(); };
-        return std::any_of(flow_bits.begin(), flow_bits.end(), sets) ||
-               std::any_of(flow_ints.begin(), flow_ints.end(), sets);
+    /// Whether it asks for what other packets have left, or leaves something.
+    bool uses_state() const {
+        return !flow_bits.empty() || !stream_sizes.empty() || !flow_ints.empty() || !host_bits.empty();
+    }
+    bool sets_flow_state() const { return sets_some(flow_bits) || sets_some(flow_ints); }
+    bool sets_state() const { return sets_flow_state() || sets_some(host_bits); }
+    bool asks_host_bits() const {
+        return std::any_of(host_bits.begin(), host_bits.end(), [](const HostBit& bit) { return bit.asks(); });
     }
     void refuse(const std::string& group, const std::string& detail = {}) {
         if (!unsupported.empty()) return;
         unsupported_group = group;
         unsupported = detail.empty() ? group : group + ": " + detail;
+    }
+
+private:
+    template <class Option>
+    static bool sets_some(const std::vector<Option>& options) {
+        return std::any_of(options.begin(), options.end(), [](const Option& option) { return !option.asks(); });
     }
 };
 

@@ -168,7 +168,7 @@ void check_whole(RuleBuilder& builder) {
     Rule& rule = builder.rule;
     const bool alerts = rule.action == Action::alert || rule.action == Action::log;
     if (rule.silent && alerts && !rule.sets_state())
-        rule.refuse(builder.sets_other_state ? "it only sets xbits" : "noalert: it never alerts");
+        rule.refuse(builder.sets_other_state ? "it only sets hostbits" : "noalert: it never alerts");
     if (rule.action == Action::pass) rule.silent = true;
     if (rule.both_ways) rule.header |= RuleHeader::kBothWays;
 }
