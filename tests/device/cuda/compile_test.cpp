@@ -189,7 +189,9 @@ TEST(Compile, FunctionsThatKnowFlows) {
         "198.51.100.1, "
         "ports: 1024-2047}}, "
         "{nids: {rule: ['alert tcp any any -> any 80 (flow:established,to_server; flowbits:set,a; "
-        "content:\"x\"; sid:1;)']}}, {tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, to: "
+        "content:\"x\"; sid:1;)']}}, {name: counts, nids: {rule: ['alert tcp any any -> any 80 (content:\"x\"; "
+        "stream_size:client,<,9; sid:1;)']}}, {tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, "
+        "to: "
         "10.1.0.0/16}}}}, {ipfix: {collector: 192.0.2.1}}]",
         "sim");
     const auto& program = *configuration.chains[0];

@@ -225,6 +225,13 @@ std::vector<Chains> all_chains() {
                      "any (msg:\"never\"; flow:established; sid:3;)']}"),
          .alerts = true});
     all.push_back(
+        {.name = "NidsOfNumbers",
+         .text = one("nids: {flows: {max-flows: 1k, midstream: true}, rule: ['alert tcp any any -> any any "
+                     "(msg:\"counts\"; content:\"a\"; nocase; stream_size:client,>,200; sid:1;)', 'alert tcp any any "
+                     "-> any any (msg:\"asks\"; flow:to_server; stream_size:either,<,9000; flowint:n,+,1; sid:2;)', "
+                     "'alert ip any any -> any any (msg:\"more\"; flowint:n,>,2; sid:3;)']}"),
+         .alerts = true});
+    all.push_back(
         {.name = "NidsOfStreams",
          .text = one(
              "nids: {flows: {max-flows: 1k, midstream: true, streams: {}}, rule: ['alert tcp any any -> any any "

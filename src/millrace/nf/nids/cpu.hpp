@@ -7,7 +7,7 @@
 
 namespace millrace::nf::nids {
 
-/// Whose `process` a CPU half stands for: that of Nids, NidsOfFlows, NidsOfStreams, NidsOfMessages.
+/// Whose `process` a CPU half stands for: that of Nids, FlowsHalf, and StreamsHalf without and with messages.
 enum class Follows { nothing, flows, streams, messages };
 
 /// `tables` must live as long as the half.

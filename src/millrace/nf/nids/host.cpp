@@ -9,6 +9,7 @@
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/alerts/eve.hpp"
+#include "millrace/nf/nids/alerts/host_bits.hpp"
 #include "millrace/nf/nids/alerts/threshold.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/cpu.hpp"
@@ -32,6 +33,7 @@ struct AlertLog {
     AlertLog(std::string path, Reporter reporter) : eve(std::move(path), "alerts", std::move(reporter)) {}
     LineFile eve;
     ThresholdTable thresholds;
+    HostBits host_bits;
     std::atomic<uint64_t> alerts = 0, suppressed = 0;
 };
 
@@ -42,17 +44,17 @@ struct Ruleset {
         : engine(options.engine), classes(std::move(options.classes)), broken(options.broken.size()),
           disabled(options.disabled), eve(std::move(options.eve)), report(std::move(options.report)),
           flows(options.flows),
-          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : BitNumbers{},
+          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : FlowNames{},
                         flows.followed && flows.streams && flows.messages)) {
-        if (before != nullptr && rules.bits.names.size() > before->room())
-            rules.bits = compile_bits(rules.rules, rules.compiled, {});
+        if (before != nullptr && rules.state.names.bits.size() > before->room())
+            rules.state = compile_state(rules.rules, rules.compiled, {{}, rules.state.names.ints});
         if (!asks_flows()) {
             rules.attach(image);
             return;
         }
-        auto& tables = image.start<NidsOfFlows::Tables>();
+        auto& tables = image.start<FlowTables>();
         rules.attach(image, tables.rules);
-        rules.bits.attach(image, tables.bits);
+        rules.state.attach(image, tables.asked);
     }
     /// What rules ask for, and the options do: flows where any rule asks for them, and streams then where any rule may
     /// be met across segments; or where the options have streams.
@@ -64,7 +66,7 @@ struct Ruleset {
     }
     bool asks_flows() const { return follows() != Follows::nothing; }
     const NidsTables& tables() const {
-        return asks_flows() ? static_cast<const NidsOfFlows::Tables*>(image.tables())->rules
+        return asks_flows() ? static_cast<const FlowTables*>(image.tables())->rules
                             : *static_cast<const NidsTables*>(image.tables());
     }
 
@@ -96,13 +98,14 @@ public:
         const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
         if (!set_->asks_flows()) return;
-        flows_.emplace(set_->flows, set_->rules.bits, set_->follows(), environment, before);
-        flows_->attach(image_, image_.start_from<NidsOfFlows::Tables>(set_->image));
+        flows_.emplace(set_->flows, set_->rules.state, set_->follows(), environment, before);
+        flows_->attach(image_, image_.start_from<FlowTables>(set_->image));
     }
 
     std::string_view variant() const override {
-        static constexpr const char* kVariants[] = {"", "flows", "streams", "messages"};
-        return kVariants[static_cast<size_t>(set_->follows())];
+        static constexpr const char* kVariants[][2] = {
+            {"", ""}, {"flows", "flow-numbers"}, {"streams", "stream-numbers"}, {"messages", "message-numbers"}};
+        return kVariants[static_cast<size_t>(set_->follows())][set_->rules.state.asks_numbers];
     }
     const Image& image() const override { return flows_ ? image_ : set_->image; }
     void device_lost() override {
@@ -110,8 +113,7 @@ public:
     }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
-        const NidsTables& tables = flows_ ? static_cast<const NidsOfFlows::Tables*>(image_.tables())->rules
-                                          : set_->tables();
+        const NidsTables& tables = flows_ ? static_cast<const FlowTables*>(image_.tables())->rules : set_->tables();
         return nids::make_cpu_half(set_->rules.patterns, set_->engine, tables, set_->follows());
     }
 
@@ -136,6 +138,7 @@ public:
             return;
         }
         const Rule& rule = set_->rules.rules[event.code];
+        if (!log_->host_bits.admit(rule, event, info.timestamp_ns) || rule.silent) return;
         if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
             ++log_->suppressed;
             return;
@@ -153,6 +156,7 @@ public:
             {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
             {"windows-forgotten", log_->thresholds.forgotten(),
              "windows of thresholds that ended early, as too many addresses were counted"},
+            {"xbits-forgotten", log_->host_bits.forgotten(), "bits of hosts that ended early, as too many were set"},
             {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
             {"rules", set_->rules.rules.size(), "rules that are applied"},
             {"rules-unsupported", set_->rules.unsupported.size(),
@@ -165,13 +169,14 @@ public:
     }
 
     std::string summary() const override {
+        const FlowNames& names = set_->rules.state.names;
         std::ostringstream out;
         out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern.rules() << " without a pattern), "
             << (set_->image.array_bytes() + 1023) / 1024 << " KiB; " << set_->rules.patterns->summary();
         if (flows_)
             out << "\n"
-                << set_->rules.of_flows() << " rules ask for the state of flows, " << set_->rules.bits.names.size()
-                << " flowbits; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
+                << set_->rules.of_flows() << " rules ask for the state of flows, " << names.bits.size() << " flowbits, "
+                << names.ints.size() << " flowints; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
         if (flows_ && flows_->stream_bytes() > 0)
             out << ", of which are " << (flows_->stream_bytes() + 1023) / 1024 << " KiB for streams: tails of "
                 << set_->flows.tail << " B";
@@ -255,10 +260,16 @@ Declaration declare(std::string name, std::string device_header, std::string dev
 const Register<Nids, NidsHost> registration{declare("nids", "millrace/nf/nids/device.hpp", "millrace::nf::nids::Nids")};
 const Register<NidsOfFlows, NidsHost> registration_of_flows{
     declare("nids:flows", "millrace/nf/nids/flows/device.hpp", "millrace::nf::nids::NidsOfFlows")};
+const Register<NidsOfFlowNumbers, NidsHost> registration_of_flow_numbers{
+    declare("nids:flow-numbers", "millrace/nf/nids/flows/device.hpp", "millrace::nf::nids::NidsOfFlowNumbers")};
 const Register<NidsOfStreams, NidsHost> registration_of_streams{
     declare("nids:streams", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfStreams")};
+const Register<NidsOfStreamNumbers, NidsHost> registration_of_stream_numbers{
+    declare("nids:stream-numbers", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfStreamNumbers")};
 const Register<NidsOfMessages, NidsHost> registration_of_messages{
     declare("nids:messages", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfMessages")};
+const Register<NidsOfMessageNumbers, NidsHost> registration_of_message_numbers{
+    declare("nids:message-numbers", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfMessageNumbers")};
 
 }  // namespace
 }  // namespace millrace::nf::nids

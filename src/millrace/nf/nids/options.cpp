@@ -59,14 +59,24 @@ void refuse_doubles(std::vector<Rule>& rules) {
     }
 }
 
-/// Where no flows are followed, rules that ask for flowbits, or only set some, are not applied.
-void forget_flow_bits(std::vector<Rule>& rules) {
+/// Where no flows are followed, rules that ask for what others have left with them, or only leave
+/// something, are not applied.
+void forget_flow_state(std::vector<Rule>& rules) {
     for (Rule& rule : rules) {
         const bool alerts = rule.action == Action::alert || rule.action == Action::log;
         for (const FlowBits& bits : rule.flow_bits)
             if (bits.asks()) rule.refuse("flowbits that are asked for: 'flows: none'");
+        if (!rule.stream_sizes.empty()) rule.refuse("stream_size: 'flows: none'");
+        for (const FlowInt& number : rule.flow_ints)
+            if (number.asks()) rule.refuse("flowint that are asked for: 'flows: none'");
+        if (!rule.flow_ints.empty() && rule.silent && alerts) rule.refuse("it only sets flowint: 'flows: none'");
         if (!rule.flow_bits.empty() && rule.silent && alerts) rule.refuse("it only sets flowbits: 'flows: none'");
         rule.flow_bits.clear();
+        rule.stream_sizes.clear();
+        rule.flow_ints.clear();
+        if (rule.asks_host_bits()) rule.refuse("xbits that are asked for: 'flows: none'");
+        if (!rule.host_bits.empty() && rule.silent && alerts) rule.refuse("it only sets xbits: 'flows: none'");
+        rule.host_bits.clear();
     }
 }
 
@@ -90,7 +100,7 @@ public:
         disable();
         refuse_doubles(out_.rules);
         out_.flows = read_flow_options(options_.find("flows"));
-        if (!out_.flows.followed) forget_flow_bits(out_.rules);
+        if (!out_.flows.followed) forget_flow_state(out_.rules);
         if (const auto file = options_.find("classification"))
             out_.classes = parse_classifications(read_file(file->path(), file->where()), file->path());
         out_.ips = options_.has("mode") && options_.at("mode").choice({"ids", "ips"}) == 1;

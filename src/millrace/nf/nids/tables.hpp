@@ -169,12 +169,12 @@ struct alignas(16) CompiledRule {
     uint32_t header = 0;  ///< the RuleHeader's number
     uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
-    uint8_t fields = 0;  ///< how many of the first operations look at headers
-    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; and those from kSpans on
-    uint16_t bits = 0;   ///< its place among the rules with flowbits (BitTables), and 1; 0: it has none
+    uint8_t fields = 0;       ///< how many of the first operations look at headers
+    uint8_t action = 0;       ///< kPass, kDrop, kSilent: none of these is an alert; and those from kSpans on
+    uint16_t state_rule = 0;  ///< its place among those of StateTables, and 1; 0: it is none of them
 
     /// Whether the state of a flow has a say in it, or it in that.
-    MILLRACE_DEVICE bool asks_flow() const { return (flags & RuleHeader::kFlow) != 0 || bits != 0; }
+    MILLRACE_DEVICE bool asks_flow() const { return (flags & RuleHeader::kFlow) != 0 || state_rule != 0; }
     /// Whether it may be met across segments, of which the first is the stream's or not.
     MILLRACE_DEVICE bool spans(bool from_start) const {
         return (action & kSpans) != 0 && (from_start || (action & kAtStart) == 0);
@@ -182,29 +182,56 @@ struct alignas(16) CompiledRule {
 };
 static_assert(sizeof(CompiledRule) == 16);
 
-/// What `flowbits` does. The first two ask; the others follow when the rule matches.
-enum class BitVerb : uint8_t { is_set, is_not_set, set, unset, toggle };
-
-/// One `flowbits` of a rule: of several bits that are asked for, any one or all.
-struct BitOp {
-    uint32_t first = 0;  ///< in BitTables::numbers
-    uint16_t count = 0;
-    BitVerb verb = BitVerb::is_set;
-    uint8_t all = 0;
+/// What an option asks of its flow, or does to it when its rule matches.
+enum class StateVerb : uint8_t {
+    // Of flowbits; the first two ask.
+    is_set,
+    is_not_set,
+    set,
+    unset,
+    toggle,
+    // Of numbers, up to int_is_not_set they ask.
+    stream_size,
+    int_compares,
+    int_is_set,
+    int_is_not_set,
+    int_becomes,
+    int_gains,
+    int_loses,
 };
-static_assert(sizeof(BitOp) == 8);
+/// Whether it asks.
+MILLRACE_DEVICE constexpr bool asks(StateVerb verb) {
+    return verb <= StateVerb::is_not_set || (verb >= StateVerb::stream_size && verb <= StateVerb::int_is_not_set);
+}
+/// Whether it is of numbers that are kept of a flow, and not of its bits.
+MILLRACE_DEVICE constexpr bool is_of_numbers(StateVerb verb) { return verb >= StateVerb::stream_size; }
 
-/// A rule with flowbits.
-struct BitRule {
+/// Whose bytes `stream_size` counts.
+enum class StreamEnds : uint8_t { client, server, both, either };
+
+/// Most numbers that flowint may name.
+inline constexpr uint32_t kMaxFlowInts = 32;
+
+/// One `flowbits`, `stream_size` or `flowint` of a rule.
+struct StateOp {
+    uint32_t first = 0;  ///< in StateTables::numbers: the bits; how many bytes; the flowint, and its operand
+    uint16_t count = 0;  ///< bits; of stream_size: StreamEnds; of flowint: whether the operand is another one (1)
+    StateVerb verb = StateVerb::is_set;
+    uint8_t how = 0;  ///< of several bits that are asked for: any one (0), or all (1); of numbers: Comparison
+};
+static_assert(sizeof(StateOp) == 8);
+
+/// A rule that asks for what other packets have left with its flow, or leaves something there.
+struct StateRule {
     uint32_t rule = 0;  ///< its number
     uint32_t first_op = 0, ops = 0;
 };
 
-/// The rules with flowbits, in the order in which they are asked of one packet: those that set bits before those that
-/// ask for them.
-struct BitTables {
-    View<BitRule> rules;
-    View<BitOp> ops;  ///< of each rule those that ask first
+/// These rules, in the order in which they are asked of one packet: those that set bits before those that ask for
+/// them.
+struct StateTables {
+    View<StateRule> rules;
+    View<StateOp> ops;  ///< of each rule those that ask first
     View<uint32_t> numbers;
 };
 

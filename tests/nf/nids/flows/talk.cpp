@@ -40,7 +40,7 @@ void Conversation::tcp_connection() {
         const unsigned side = rng_() % 2;
         const uint32_t before = ends_[side].seq, known = ends_[1 - side].ack;
         ends_[side].seq ^= 0x40000000;
-        say(side, tcp::kAck | tcp::kFin, words());
+        say(side, tcp::kAck | tcp::kFin, words(), true);
         ends_[side].seq = before;
         ends_[1 - side].ack = known;
     }
@@ -58,7 +58,7 @@ void Conversation::udp_exchange() {
     }
 }
 
-void Conversation::say(unsigned side, unsigned flags, const std::string& text) {
+void Conversation::say(unsigned side, unsigned flags, const std::string& text, bool forged) {
     End &from = ends_[side], &to = ends_[1 - side];
     test::PacketSpec spec;
     spec.ipv4.emplace();
@@ -78,9 +78,15 @@ void Conversation::say(unsigned side, unsigned flags, const std::string& text) {
         spec.udp->dst = to.port;
     }
     spec.payload = test::Frame(text.begin(), text.end());
-    said.push_back({test::build(spec), text, flow_, side == 0, established_});
+    said.push_back({test::build(spec), text, flow_, side == 0, established_, static_cast<uint8_t>(flags), forged});
     from.seq += static_cast<uint32_t>(text.size()) + ((flags & (tcp::kSyn | tcp::kFin)) != 0 ? 1 : 0);
     to.ack = from.seq;
+}
+
+std::vector<test::Frame> frames_of(const std::vector<Said>& said, size_t from, size_t to) {
+    std::vector<test::Frame> frames;
+    for (size_t i = from; i < std::min(to, said.size()); ++i) frames.push_back(said[i].frame);
+    return frames;
 }
 
 std::vector<Said> mixed_conversations(size_t count, unsigned seed) {

@@ -16,7 +16,11 @@ struct Said {
     std::string text;  ///< its payload
     size_t flow = 0;   ///< which connection it is of; another one of the same ends has another number
     bool to_server = true, established = false;
+    uint8_t flags = 0;    ///< TCP's
+    bool forged = false;  ///< its numbers are far from any window
 };
+/// Some of them, as frames.
+std::vector<test::Frame> frames_of(const std::vector<Said>& said, size_t from = 0, size_t to = SIZE_MAX);
 
 /// Two ends that keep to their protocol, one connection after the other: packets in order. Some are forged.
 class Conversation {
@@ -33,7 +37,7 @@ private:
     };
     void tcp_connection();
     void udp_exchange();
-    void say(unsigned side, unsigned flags, const std::string& text);
+    void say(unsigned side, unsigned flags, const std::string& text, bool forged = false);
     std::string words();
 
     const bool tcp_;

@@ -88,8 +88,9 @@ TEST(RuleParser, GoesOnBehindABrokenRule) {
 
 TEST(RuleParser, SaysWhyARuleIsNotSupported) {
     EXPECT_EQ(with("flowbits:isset,a; flowbits:noalert;").unsupported_group, "noalert: it never alerts");
-    EXPECT_EQ(with("xbits:set,a; noalert;").unsupported_group, "it only sets xbits");
-    EXPECT_EQ(with("xbits:isset,a;").unsupported_group, "xbits isset: needs the packets before");
+    EXPECT_EQ(with("hostbits:set,a,src; noalert;").unsupported_group, "it only sets hostbits");
+    EXPECT_EQ(with("hostbits:isset,a,src;").unsupported_group, "hostbits isset: needs the packets before");
+    EXPECT_EQ(with("xbits:isset,a,track tx;").unsupported_group, "xbits of a transaction");
     EXPECT_EQ(with("flowbits:setx,a,group;").unsupported_group, "flowbits of a group");
     EXPECT_EQ(with("flowbits:isset,any,group;").unsupported_group, "flowbits of a group");
     EXPECT_EQ(with("ja3.hash; content:\"a\";").unsupported_group, "keyword ja3.hash");
@@ -105,20 +106,92 @@ TEST(RuleParser, ReadsFlowbits) {
     EXPECT_EQ(rule.unsupported, "");
     EXPECT_TRUE(rule.silent);
     ASSERT_EQ(rule.flow_bits.size(), 3u);
-    EXPECT_EQ(rule.flow_bits[0].verb, BitVerb::is_set);
+    EXPECT_EQ(rule.flow_bits[0].verb, StateVerb::is_set);
     EXPECT_EQ(rule.flow_bits[0].names, (std::vector<std::string>{"a", "b c"}));
     EXPECT_FALSE(rule.flow_bits[0].all);
-    EXPECT_EQ(rule.flow_bits[1].verb, BitVerb::is_not_set);
-    EXPECT_EQ(rule.flow_bits[2].verb, BitVerb::set);
+    EXPECT_EQ(rule.flow_bits[1].verb, StateVerb::is_not_set);
+    EXPECT_EQ(rule.flow_bits[2].verb, StateVerb::set);
     EXPECT_TRUE(rule.flow_bits[2].all);
-    EXPECT_TRUE(rule.sets_bits());
-    EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, BitVerb::toggle);
-    EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, BitVerb::unset);
+    EXPECT_TRUE(rule.sets_state());
+    EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, StateVerb::toggle);
+    EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, StateVerb::unset);
     expect_broken("alert tcp any any -> any any (flowbits:isset; sid:1;)", 1, 40, "names no bit");
     expect_broken("alert tcp any any -> any any (flowbits:set,a|b; sid:1;)", 1, 44, "which of these");
     expect_broken("alert tcp any any -> any any (flowbits:isset,a|; sid:1;)", 1, 46, "missing");
     expect_broken("alert tcp any any -> any any (flowbits:isset,a|b&c; sid:1;)", 1, 46, "either");
     expect_broken("alert tcp any any -> any any (flowbits:ask,a; sid:1;)", 1, 40, "nothing that flowbits does");
+}
+
+TEST(RuleParser, ReadsStreamSizes) {
+    const Rule rule = with("stream_size: server , < , 50; stream_size:either,!=,4294967295;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.stream_sizes.size(), 2u);
+    EXPECT_EQ(rule.stream_sizes[0].ends, StreamEnds::server);
+    EXPECT_EQ(rule.stream_sizes[0].comparison, Comparison::less);
+    EXPECT_EQ(rule.stream_sizes[0].bytes, 50u);
+    EXPECT_EQ(rule.stream_sizes[1].ends, StreamEnds::either);
+    EXPECT_EQ(rule.stream_sizes[1].comparison, Comparison::not_equal);
+    EXPECT_EQ(rule.stream_sizes[1].bytes, 0xffffffffu);
+    EXPECT_EQ(with("stream_size:client,>=,0;").stream_sizes.at(0).comparison, Comparison::greater_equal);
+    EXPECT_EQ(with("stream_size:both,=,1;").stream_sizes.at(0).ends, StreamEnds::both);
+    EXPECT_EQ(with("stream_size:>5,to_server;").unsupported_group, "stream_size in the language of Snort 3");
+    EXPECT_EQ(with("stream_size:client,>,1; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (stream_size:server; sid:1;)", 1, 31, "needs 3 values");
+    expect_broken("alert tcp any any -> any any (stream_size:all,<,1; sid:1;)", 1, 43, "no end");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<>,1; sid:1;)", 1, 48, "not a comparison");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<,x; sid:1;)", 1, 50, "not a number");
+    expect_broken("alert tcp any any -> any any (stream_size:both,<,4294967296; sid:1;)", 1, 50, "not between");
+}
+
+TEST(RuleParser, ReadsFlowints) {
+    const Rule rule = with("flowint: a.b , >= , 10; flowint:a.b,isset; flowint:c,notset; flowint:c,+,a.b; noalert;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.flow_ints.size(), 4u);
+    EXPECT_EQ(rule.flow_ints[0].verb, StateVerb::int_compares);
+    EXPECT_EQ(rule.flow_ints[0].comparison, Comparison::greater_equal);
+    EXPECT_EQ(rule.flow_ints[0].name, "a.b");
+    EXPECT_EQ(rule.flow_ints[0].value, 10u);
+    EXPECT_EQ(rule.flow_ints[1].verb, StateVerb::int_is_set);
+    EXPECT_EQ(rule.flow_ints[2].verb, StateVerb::int_is_not_set);
+    EXPECT_EQ(rule.flow_ints[3].verb, StateVerb::int_gains);
+    EXPECT_EQ(rule.flow_ints[3].other, "a.b");
+    EXPECT_TRUE(rule.sets_state());
+    EXPECT_EQ(with("flowint:a,=,4294967295;").flow_ints.at(0).value, 0xffffffffu);
+    EXPECT_EQ(with("flowint:a,-,1;").flow_ints.at(0).verb, StateVerb::int_loses);
+    EXPECT_EQ(with("flowint:a,!=,1;").flow_ints.at(0).comparison, Comparison::not_equal);
+    EXPECT_EQ(with("flowint:a,>,1; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (flowint:a; sid:1;)", 1, 31, "needs a name");
+    expect_broken("alert tcp any any -> any any (flowint:,isset; sid:1;)", 1, 31, "needs a name");
+    expect_broken("alert tcp any any -> any any (flowint:a,~,1; sid:1;)", 1, 41, "nothing that flowint does");
+    expect_broken("alert tcp any any -> any any (flowint:a,isset,1; sid:1;)", 1, 41, "nothing follows");
+    expect_broken("alert tcp any any -> any any (flowint:a,==; sid:1;)", 1, 41, "follows the sign");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,; sid:1;)", 1, 44, "not a number");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,-1; sid:1;)", 1, 44, "not between");
+    expect_broken("alert tcp any any -> any any (flowint:a,==,4294967296; sid:1;)", 1, 44, "not between");
+}
+
+TEST(RuleParser, ReadsXbits) {
+    const Rule rule = with("xbits:isset, a.b , track ip_src; xbits:toggle,c,track ip_pair , expire 60; noalert;");
+    EXPECT_EQ(rule.unsupported, "");
+    ASSERT_EQ(rule.host_bits.size(), 2u);
+    EXPECT_EQ(rule.host_bits[0].verb, StateVerb::is_set);
+    EXPECT_EQ(rule.host_bits[0].name, "a.b");
+    EXPECT_EQ(rule.host_bits[0].track, HostBit::Track::source);
+    EXPECT_EQ(rule.host_bits[0].seconds, 30u);
+    EXPECT_EQ(rule.host_bits[1].verb, StateVerb::toggle);
+    EXPECT_EQ(rule.host_bits[1].track, HostBit::Track::pair);
+    EXPECT_EQ(rule.host_bits[1].seconds, 60u);
+    EXPECT_TRUE(rule.sets_state());
+    EXPECT_TRUE(rule.asks_host_bits());
+    EXPECT_TRUE(with("xbits:noalert; xbits:set,a,track ip_dst;").silent);
+    EXPECT_EQ(with("xbits:isset,a,track ip_src; noalert;").unsupported_group, "noalert: it never alerts");
+    expect_broken("alert tcp any any -> any any (xbits:ask,a,track ip_src; sid:1;)", 1, 37, "nothing that xbits does");
+    expect_broken("alert tcp any any -> any any (xbits:set,a; sid:1;)", 1, 37, "whose it is");
+    expect_broken("alert tcp any any -> any any (xbits:set,,track ip_src; sid:1;)", 1, 37, "whose it is");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,ip_src; sid:1;)", 1, 43, "whose bit");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip; sid:1;)", 1, 43, "whose bit");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip_src,60; sid:1;)", 1, 56, "says nothing");
+    expect_broken("alert tcp any any -> any any (xbits:set,a,track ip_src,expire 0; sid:1;)", 1, 63, "not between");
 }
 
 TEST(RuleParser, ReadsListsWithNegationAsRanges) {

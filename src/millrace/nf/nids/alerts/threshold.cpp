@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
+#include "millrace/nf/nids/alerts/expiring.hpp"
 #include "millrace/packet/bytes.hpp"
 
 namespace millrace::nf::nids {
@@ -30,18 +30,6 @@ size_t ThresholdTable::Hash::operator()(const Key& key) const {
            (static_cast<size_t>(key.gid) << 32 | key.sid) * 0x9e3779b97f4a7c15ull;
 }
 
-void ThresholdTable::make_room(uint64_t now_ns) {
-    std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns < now_ns; });
-    if (entries_.size() < kMaxEntries) return;
-    std::vector<uint64_t> ends;
-    ends.reserve(entries_.size());
-    for (const auto& [key, entry] : entries_) ends.push_back(entry.end_ns);
-    const auto middle = ends.begin() + static_cast<ptrdiff_t>(ends.size() / 2);
-    std::nth_element(ends.begin(), middle, ends.end());
-    const uint64_t oldest = *middle;
-    forgotten_ += std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns <= oldest; });
-}
-
 bool ThresholdTable::admits(const Rule& rule, const Event& event, uint64_t timestamp_ns) {
     if (!rule.threshold) return true;
     const Threshold& threshold = *rule.threshold;
@@ -51,7 +39,8 @@ bool ThresholdTable::admits(const Rule& rule, const Event& event, uint64_t times
     if (src) std::copy(std::begin(event.src), std::end(event.src), key.addresses.begin());
     if (dst) std::copy(std::begin(event.dst), std::end(event.dst), key.addresses.begin() + 16);
 
-    if (entries_.size() >= kMaxEntries && !entries_.contains(key)) make_room(timestamp_ns);
+    if (entries_.size() >= kMaxEntries && !entries_.contains(key))
+        forgotten_ += make_room(entries_, kMaxEntries, timestamp_ns, [](const Entry& entry) { return entry.end_ns; });
     const auto [at, is_new] = entries_.try_emplace(key);
     Entry& entry = at->second;
     const Entry fresh{timestamp_ns + uint64_t{threshold.seconds} * 1'000'000'000, 0};

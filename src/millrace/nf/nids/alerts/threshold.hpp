@@ -39,8 +39,6 @@ private:
         uint64_t end_ns = 0;  ///< last instant of its window
         uint64_t count = 0;
     };
-    void make_room(uint64_t now_ns);
-
     std::unordered_map<Key, Entry, Hash> entries_;
     std::atomic<uint64_t> forgotten_ = 0;
 };

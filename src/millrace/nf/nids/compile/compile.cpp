@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/compile/fast_pattern.hpp"
@@ -11,19 +12,20 @@ namespace {
 
 class Compiler {
 public:
-    Compiler(bool drops, const BitNumbers& before, bool messages)
-        : drops_(drops), before_(before), messages_(messages) {
+    Compiler(bool drops, const FlowNames& before, bool messages) : drops_(drops), before_(before), messages_(messages) {
         // Sets 0: any.
         out_.address_sets.emplace_back();
         out_.port_sets.emplace_back();
     }
 
     CompiledRules run(std::vector<Rule> rules) {
+        leave_out_host_bits(rules);
         const FastPatterns fast_patterns(rules);
         for (Rule& rule : rules) {
             LoweredRule lowered;
             std::string pattern;
-            if (bit_rules_ + !rule.flow_bits.empty() > kMaxBitRules) rule.refuse("too many rules with flowbits");
+            refuse_host_bits(rule);
+            if (state_rules_ + rule.uses_state() > kMaxStateRules) rule.refuse("too many rules with flowbits");
             if (rule.unsupported.empty()) {
                 pattern = fast_patterns.of(rule);
                 lowered = lower(rule, pattern, out_.regexes);
@@ -34,7 +36,7 @@ public:
                 out_.unsupported.push_back(std::move(rule));
             }
         }
-        out_.bits = compile_bits(out_.rules, out_.compiled, before_);
+        out_.state = compile_state(out_.rules, out_.compiled, before_);
         finish_patterns();
         out_.without_pattern.build();
         out_.port_classes = classify_ports(out_.port_sets, out_.port_ranges);
@@ -85,7 +87,7 @@ private:
             out_.without_pattern.add(rule, index, compiled);
         }
         out_.compiled.push_back(compiled);
-        bit_rules_ += !rule.flow_bits.empty();
+        state_rules_ += rule.uses_state();
         rule.terms.clear();
         out_.rules.push_back(std::move(rule));
     }
@@ -110,8 +112,27 @@ private:
         return at->second;
     }
 
+    /// Bits of hosts that rules set and no rule asks for.
+    static void leave_out_host_bits(std::vector<Rule>& rules) {
+        std::set<std::string> asked;
+        for (const Rule& rule : rules)
+            for (const HostBit& bit : rule.host_bits)
+                if (bit.asks() && rule.unsupported.empty()) asked.insert(bit.name);
+        for (Rule& rule : rules)
+            std::erase_if(rule.host_bits, [&](const HostBit& bit) { return !asked.contains(bit.name); });
+    }
+    /// Bits of hosts are known where alerts are told, and nowhere else.
+    void refuse_host_bits(Rule& rule) const {
+        if (rule.host_bits.empty()) return;
+        const bool decides = rule.action != Action::alert && rule.action != Action::log;
+        if (rule.action == Action::pass) rule.refuse("xbits of a pass rule");
+        if (rule.action == Action::silent_drop && drops_) rule.refuse("xbits of a rule that drops without an alert");
+        if (decides && drops_ && rule.asks_host_bits()) rule.refuse("xbits that say what is dropped");
+        if (rule.asks_host_bits() && rule.sets_flow_state()) rule.refuse("xbits that say what is left with a flow");
+    }
     uint8_t action_of(const Rule& rule) const {
-        uint8_t action = rule.silent ? CompiledRule::kSilent : 0;
+        // Whoever tells alerts looks after the bits of hosts: that a rule sets some must be told there.
+        uint8_t action = rule.silent && rule.host_bits.empty() ? CompiledRule::kSilent : 0;
         if (rule.action == Action::pass) action |= CompiledRule::kPass;
         if (!drops_) return action;
         if (rule.action == Action::drop || rule.action == Action::reject) action |= CompiledRule::kDrop;
@@ -146,7 +167,7 @@ private:
 
     /// Whether every IP packet that has the rule's pattern meets it.
     static bool asks_for_nothing_more(const CompiledRule& rule) {
-        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol && rule.bits == 0;
+        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol && rule.state_rule == 0;
     }
 
     /// The rule as the list of its pattern names it.
@@ -170,12 +191,13 @@ private:
         if (const auto pass = always(CompiledRule::kPass); pass != rules.end()) {
             const uint32_t last = *pass;
             std::erase_if(rules, [&](uint32_t i) {
-                return out_.compiled[i].bits == 0 && (i > last || !(out_.compiled[i].action & CompiledRule::kPass));
+                return out_.compiled[i].state_rule == 0 &&
+                       (i > last || !(out_.compiled[i].action & CompiledRule::kPass));
             });
         } else if (const auto drop = always(CompiledRule::kDrop); drop != rules.end()) {
             const uint32_t first = *drop;
             std::erase_if(rules, [&](uint32_t i) {
-                return i > first && out_.compiled[i].bits == 0 &&
+                return i > first && out_.compiled[i].state_rule == 0 &&
                        (out_.compiled[i].action & CompiledRule::kActions & ~CompiledRule::kDrop) ==
                            CompiledRule::kSilent;
             });
@@ -196,13 +218,13 @@ private:
         out_.patterns = std::make_shared<const pattern::PatternSet>(std::move(patterns_));
     }
 
-    /// CompiledRule::bits has room for so many.
-    static constexpr size_t kMaxBitRules = 0xfffe;
+    /// CompiledRule::state_rule has room for so many.
+    static constexpr size_t kMaxStateRules = 0xfffe;
 
     bool drops_;
-    const BitNumbers& before_;
+    const FlowNames& before_;
     const bool messages_;
-    size_t bit_rules_ = 0;
+    size_t state_rules_ = 0;
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
     std::map<PortRanges, uint32_t> port_ids_;
@@ -215,7 +237,7 @@ private:
 
 }  // namespace
 
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before, bool messages) {
+CompiledRules compile(std::vector<Rule> rules, bool drops, const FlowNames& before, bool messages) {
     return Compiler(drops, before, messages).run(std::move(rules));
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "millrace/nf/image.hpp"
-#include "millrace/nf/nids/compile/flow_bits.hpp"
+#include "millrace/nf/nids/compile/flow_state.hpp"
 #include "millrace/nf/nids/compile/port_classes.hpp"
 #include "millrace/nf/nids/compile/rule_index.hpp"
 #include "millrace/nf/nids/evaluate.hpp"
@@ -40,7 +40,7 @@ struct CompiledRules {
     bool spans_from_start = false;  ///< as of NidsTables
     bool of_messages = false;       ///< whether any rule is CompiledRule::kOfMessage
     HeaderIndex without_pattern;    ///< the rules that no pattern leads to
-    CompiledBits bits;
+    CompiledState state;
 
     /// How many rules ask for the state of their flow, or change it.
     size_t of_flows() const;
@@ -50,8 +50,9 @@ struct CompiledRules {
 };
 
 /// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips). `before`: numbers
-/// that flowbits have already. `messages`: HTTP messages are followed, if flows are.
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {}, bool messages = true);
+/// that names of flowbits and flowint have already. `messages`: HTTP messages are followed, if flows are. Throws
+/// ConfigError as compile_state.
+CompiledRules compile(std::vector<Rule> rules, bool drops, const FlowNames& before = {}, bool messages = true);
 
 /// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
 /// searched for before the rule is looked at.

@@ -8,40 +8,42 @@ namespace millrace::nf::nids {
 /// The bits of one flow; without one there are none, and nothing holds that a rule asks of them.
 class BitsOfFlow {
 public:
+    static constexpr bool kHasNumbers = false;
+
     BitsOfFlow() = default;
     MILLRACE_DEVICE explicit BitsOfFlow(uint32_t* words) : words_(words) {}
 
     /// Whether they are as a rule asks.
-    MILLRACE_DEVICE bool allow(const BitTables& tables, const BitRule& rule) const {
+    MILLRACE_DEVICE bool allow(const StateTables& tables, const StateRule& rule) const {
         for (uint32_t i = 0; i < rule.ops; ++i) {
-            const BitOp& op = tables.ops[rule.first_op + i];
-            if (op.verb > BitVerb::is_not_set) break;
+            const StateOp& op = tables.ops[rule.first_op + i];
+            if (op.verb > StateVerb::is_not_set) break;
             if (words_ == nullptr || !allows(tables, op)) return false;
         }
         return true;
     }
     /// A rule has matched: what it sets.
-    MILLRACE_DEVICE void take(const BitTables& tables, const BitRule& rule) const {
+    MILLRACE_DEVICE void take(const StateTables& tables, const StateRule& rule) const {
         for (uint32_t i = 0; i < rule.ops && words_ != nullptr; ++i) {
-            const BitOp& op = tables.ops[rule.first_op + i];
-            if (op.verb <= BitVerb::is_not_set) continue;
+            const StateOp& op = tables.ops[rule.first_op + i];
+            if (op.verb <= StateVerb::is_not_set) continue;
             for (uint32_t k = 0; k < op.count; ++k) {
                 const uint32_t number = tables.numbers[op.first + k], bit = 1u << number % 32;
                 uint32_t& word = words_[number / 32];
-                word = op.verb == BitVerb::set ? word | bit : op.verb == BitVerb::unset ? word & ~bit : word ^ bit;
+                word = op.verb == StateVerb::set ? word | bit : op.verb == StateVerb::unset ? word & ~bit : word ^ bit;
             }
         }
     }
 
 private:
-    MILLRACE_DEVICE bool allows(const BitTables& tables, const BitOp& op) const {
+    MILLRACE_DEVICE bool allows(const StateTables& tables, const StateOp& op) const {
         uint32_t holding = 0;
         for (uint32_t k = 0; k < op.count; ++k) {
             const uint32_t number = tables.numbers[op.first + k];
             const bool is_set = (words_[number / 32] >> number % 32 & 1) != 0;
-            holding += is_set == (op.verb == BitVerb::is_set);
+            holding += is_set == (op.verb == StateVerb::is_set);
         }
-        return op.all != 0 ? holding == op.count : holding > 0;
+        return op.how != 0 ? holding == op.count : holding > 0;
     }
 
     uint32_t* words_ = nullptr;

@@ -10,6 +10,7 @@
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/flows/bits.hpp"
 #include "millrace/nf/nids/flows/flow.hpp"
+#include "millrace/nf/nids/flows/numbers.hpp"
 #include "millrace/nf/nids/http/message_memory.hpp"
 
 namespace millrace::nf::nids {
@@ -36,8 +37,8 @@ class RulesOfFlow : public MatchedRules {
 public:
     MILLRACE_DEVICE RulesOfFlow(uint32_t from, uint32_t from_place) : MatchedRules(from), places_(from_place) {}
     MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t) {
-        if (rule.bits != 0) places_.add(rule.bits - 1u);
-        return rule.bits != 0;
+        if (rule.state_rule != 0) places_.add(rule.state_rule - 1u);
+        return rule.state_rule != 0;
     }
     MILLRACE_DEVICE const MatchedRules& places() const { return places_; }
 
@@ -45,23 +46,29 @@ private:
     MatchedRules places_;
 };
 
-struct NidsOfFlows {
+struct FlowTables {
+    NidsTables rules;
+    KeyedState<flows::FlowKey, Flow> state;
+    FlowRules flows;
+    StateTables asked;
+    MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
+    uint32_t bit_words = 0;
+    uint32_t reserved = 0;
+    flows::StreamMemory streams;    ///< of StreamsHalf
+    http::MessageMemory messages;   ///< of StreamsHalf
+    MutableView<uint32_t> numbers;  ///< NumbersOfFlow, `number_words` each, in that order, too
+    uint32_t number_words = 0;
+};
+
+/// `State`: what rules may ask of a flow, BitsOfFlow or StateOfFlow.
+template <class State>
+struct FlowsHalf {
     static constexpr Fields reads = Nids::reads;
     static constexpr Fields writes = field::none;
     static constexpr unsigned lanes = Nids::lanes;
     static constexpr uint32_t block_bytes = Nids::block_bytes;
 
-    struct Tables {
-        NidsTables rules;
-        KeyedState<flows::FlowKey, Flow> state;
-        FlowRules flows;
-        BitTables bits;
-        MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
-        uint32_t bit_words = 0;
-        uint32_t reserved = 0;
-        flows::StreamMemory streams;   ///< of NidsOfStreams
-        http::MessageMemory messages;  ///< of NidsOfStreams
-    };
+    using Tables = FlowTables;
 
 #if MILLRACE_GPU
     MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { Nids::stage(tables.rules, block); }
@@ -79,17 +86,17 @@ struct NidsOfFlows {
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,
                                            KeyedEntry<Flow> entry) {
         const InFlow in = follow(packet, tables.flows, entry);
-        const BitsOfFlow bits = bits_of(tables, entry, in.begins);
-        return matches_of(packet, tables, decision, in.flags, bits).decision();
+        const State left = left_with(packet, tables, entry, in);
+        return matches_of(packet, tables, decision, in.flags, left).decision();
     }
 
 protected:
     /// What the rules come to that the packet meets by itself, its flow known.
     MILLRACE_DEVICE static Matches matches_of(Packet& packet, const Tables& tables, Decision decision, uint16_t flow,
-                                              BitsOfFlow bits) {
-        if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, flow, bits);
-        if (decision.outcome == kNoted) return decide_by_note(packet, tables, decision.detail, flow, bits);
-        if (decision.outcome == kAskAgain) return decide_anew(packet, tables, flow, bits);
+                                              State left) {
+        if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, flow, left);
+        if (decision.outcome == kNoted) return decide_by_note(packet, tables, decision.detail, flow, left);
+        if (decision.outcome == kAskAgain) return decide_anew(packet, tables, flow, left);
         Matches matches;
         (decision.outcome == kBlock   ? matches.drop
          : decision.outcome == kAlert ? matches.alert
@@ -97,6 +104,24 @@ protected:
         return matches;
     }
 
+    /// What packets have left with the packet's flow; the packet is taken in.
+    MILLRACE_DEVICE static State left_with(const Packet& packet, const Tables& tables, const KeyedEntry<Flow>& entry,
+                                           const InFlow& in) {
+        const BitsOfFlow bits = bits_of(tables, entry, in.begins);
+        if constexpr (State::kHasNumbers) return State(bits, numbers_of(packet, tables, entry, in));
+        else return bits;
+    }
+    MILLRACE_DEVICE static NumbersOfFlow numbers_of(const Packet& packet, const Tables& tables,
+                                                    const KeyedEntry<Flow>& entry, const InFlow& in) {
+        if (!entry) return {};
+        uint32_t* const words = tables.numbers.data() +
+                                static_cast<uint64_t>(&*entry - tables.state.values.data()) * tables.number_words;
+        if (in.begins)
+            for (uint32_t i = 0; i < tables.number_words; ++i) words[i] = 0;
+        const NumbersOfFlow numbers(words, packet.layers().is_tcp());
+        if (in.is_valid) numbers.take_segment(packet, (in.flags & RuleHeader::kToServer) != 0, entry->tcp.state);
+        return numbers;
+    }
     MILLRACE_DEVICE static BitsOfFlow bits_of(const Tables& tables, const KeyedEntry<Flow>& entry, bool begins) {
         if (!entry || tables.bit_words == 0) return {};
         uint32_t* const words = tables.words.data() +
@@ -108,49 +133,49 @@ protected:
 
     /// A rule that has matched but for the flow.
     MILLRACE_DEVICE static Matches decide_by_one(Packet& packet, const Tables& tables, uint32_t number, uint16_t flow,
-                                                 BitsOfFlow bits) {
+                                                 State left) {
         const CompiledRule& rule = tables.rules.rules[number];
         Matches matches;
         if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) return matches;
-        if (rule.bits == 0 || meets(tables, rule.bits - 1u, bits)) matches.add(number, rule.action);
+        if (rule.state_rule == 0 || meets(tables, rule.state_rule - 1u, left)) matches.add(number, rule.action);
         if (matches.alert != kNoDetail) packet.emit_once(number);
         return matches;
     }
 
     /// Whether a rule with flowbits, all else of which is met, matches. Then it does what it does to them.
-    MILLRACE_DEVICE static bool meets(const Tables& tables, uint32_t place, BitsOfFlow bits) {
-        const BitRule& rule = tables.bits.rules[place];
-        if (!bits.allow(tables.bits, rule)) return false;
-        bits.take(tables.bits, rule);
+    MILLRACE_DEVICE static bool meets(const Tables& tables, uint32_t place, State left) {
+        const StateRule& rule = tables.asked.rules[place];
+        if (!left.allow(tables.asked, rule)) return false;
+        left.take(tables.asked, rule);
         return true;
     }
 
     /// Several rules, some of which have matched but for the flow: as decide_anew, which has to look for them.
     MILLRACE_DEVICE_CALL static Matches decide_by_note(Packet& packet, const Tables& tables, uint32_t number,
-                                                       uint16_t flow, BitsOfFlow bits) {
+                                                       uint16_t flow, State left) {
         RuleNote note;
-        if (!tables.rules.notes.read(number, note)) return decide_anew(packet, tables, flow, bits);
+        if (!tables.rules.notes.read(number, note)) return decide_anew(packet, tables, flow, left);
         Matches matches;
         matches.pass = note.pass;
         matches.drop = note.drop;
-        uint32_t plain = 0, with_bits = 0;  // of those that the flow allows, a bit each
+        uint32_t plain = 0, with_state = 0;  // of those that the flow allows, a bit each
         for (uint32_t i = 0; i < note.count; ++i) {
             const CompiledRule& rule = tables.rules.rules[note.rules[i]];
             if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) continue;
-            if (rule.bits != 0) with_bits |= 1u << i;
+            if (rule.state_rule != 0) with_state |= 1u << i;
             else if (rule.action & CompiledRule::kPass) matches.pass = smaller(matches.pass, note.rules[i]);
             else plain |= 1u << i;
         }
-        while (with_bits != 0) {
+        while (with_state != 0) {
             uint32_t next = 0, place = kNoDetail;
             for (uint32_t i = 0; i < note.count; ++i) {
-                const uint32_t own = tables.rules.rules[note.rules[i]].bits - 1u;
-                if ((with_bits >> i & 1) == 0 || own >= place) continue;
+                const uint32_t own = tables.rules.rules[note.rules[i]].state_rule - 1u;
+                if ((with_state >> i & 1) == 0 || own >= place) continue;
                 place = own;
                 next = i;
             }
-            with_bits &= ~(1u << next);
-            if (meets(tables, place, bits)) add(packet, tables, note.rules[next], matches);
+            with_state &= ~(1u << next);
+            if (meets(tables, place, left)) add(packet, tables, note.rules[next], matches);
         }
         for (uint32_t i = 0; i < note.count; ++i)
             if ((plain >> i & 1) != 0) add(packet, tables, note.rules[i], matches);
@@ -159,21 +184,20 @@ protected:
 
     /// All rules once more. Those with flowbits come first, in their order, a few at a time; however many alert, each
     /// is told.
-    MILLRACE_DEVICE_CALL static Matches decide_anew(Packet& packet, const Tables& tables, uint16_t flow,
-                                                    BitsOfFlow bits) {
+    MILLRACE_DEVICE_CALL static Matches decide_anew(Packet& packet, const Tables& tables, uint16_t flow, State left) {
         Matches matches;
-        bool more_alerts = true, more_bits = true;
+        bool more_alerts = true, more_asked = true;
         uint32_t from = 0, from_place = 0;
-        while (more_alerts || more_bits) {
+        while (more_alerts || more_asked) {
             RulesOfFlow found(from, from_place);
             look_again(packet, tables.rules, found, flow, matches);
-            for (uint32_t i = 0; i < found.places().count() && more_bits; ++i) {
+            for (uint32_t i = 0; i < found.places().count() && more_asked; ++i) {
                 const uint32_t place = found.places()[i];
-                if (meets(tables, place, bits)) add(packet, tables, tables.bits.rules[place].rule, matches);
+                if (meets(tables, place, left)) add(packet, tables, tables.asked.rules[place].rule, matches);
                 from_place = place + 1;
             }
-            more_bits = more_bits && found.places().more();
-            if (more_bits) continue;
+            more_asked = more_asked && found.places().more();
+            if (more_asked) continue;
             for (uint32_t i = 0; i < found.count(); ++i) {
                 add(packet, tables, found[i], matches);
                 from = found[i] + 1;
@@ -202,5 +226,8 @@ protected:
         matches.drop = smaller(matches.drop, evaluation.drops());
     }
 };
+
+using NidsOfFlows = FlowsHalf<BitsOfFlow>;
+using NidsOfFlowNumbers = FlowsHalf<StateOfFlow>;
 
 }  // namespace millrace::nf::nids

@@ -6,13 +6,13 @@ namespace millrace::nf::nids {
 namespace {
 
 /// Words for the bits of a flow, with room for some that a later generation may add.
-uint32_t words_for(const BitNumbers& names) {
+uint32_t words_for(const NameNumbers& names) {
     constexpr size_t kSpare = 2;
     return names.empty() ? 0 : static_cast<uint32_t>((names.size() + 31) / 32 + kSpare);
 }
 
 /// Whether all names have the numbers that they had, and numbers that others had are nobody's.
-bool extend(const BitNumbers& names, const BitNumbers& before) {
+bool extend(const NameNumbers& names, const NameNumbers& before) {
     return std::all_of(before.begin(), before.end(), [&](const auto& known) {
         const auto found = names.find(known.first);
         return found != names.end() && found->second == known.second;
@@ -21,28 +21,51 @@ bool extend(const BitNumbers& names, const BitNumbers& before) {
 
 }  // namespace
 
-FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, Follows follows,
+FlowMemory::FlowMemory(const FlowOptions& options, const CompiledState& state, Follows follows,
                        const Environment& environment, const FlowMemory* previous)
-    : rules_(options.rules), names_(bits.names),
+    : rules_(options.rules), names_(state.names),
       table_(options.table, environment, previous != nullptr ? &previous->table_ : nullptr) {
     notes_ = previous != nullptr ? previous->notes_
                                  : std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(
                                        size_t{RuleNotes::kUsual} * RuleNotes::kWords);
     note_counts_ = previous != nullptr ? previous->note_counts_
                                        : std::make_shared<std::vector<uint64_t>>(RuleNotes::kCounts);
-    words_of_flow_ = words_for(names_);
+    words_of_flow_ = words_for(names_.bits);
     if (follows >= Follows::streams) make_streams(options, previous);
     if (follows == Follows::messages) make_messages(options, previous);
+    make_bits(environment, previous);
+    if (state.asks_numbers) make_numbers(environment, previous);
+}
+
+void FlowMemory::make_bits(const Environment& environment, const FlowMemory* previous) {
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
-    if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
+    if (same_table && extend(names_.bits, previous->names_.bits) && names_.bits.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
         words_ = previous->words_;
         return;
     }
     words_ = std::make_shared<std::vector<uint32_t>>(table_.places() * words_of_flow_);
-    if (same_table && !previous->names_.empty())
+    if (same_table && !previous->names_.bits.empty())
         environment.warn({{},
                           "'" + environment.node_name + "' has too many new flowbits: those of its flows are cleared",
+                          "",
+                          Diagnostic::Severity::warning});
+}
+
+void FlowMemory::make_numbers(const Environment& environment, const FlowMemory* previous) {
+    const size_t ints = std::min<size_t>((names_.ints.size() + 7) / 8 * 8, kMaxFlowInts);  // some for later generations
+    numbers_of_flow_ = NumbersOfFlow::words_for(static_cast<uint32_t>(ints));
+    const bool has_some = previous != nullptr && previous->numbers_ && table_.goes_on_with(previous->table_);
+    if (has_some && extend(names_.ints, previous->names_.ints) && numbers_of_flow_ <= previous->numbers_of_flow_) {
+        numbers_of_flow_ = previous->numbers_of_flow_;
+        numbers_ = previous->numbers_;
+        return;
+    }
+    numbers_ = std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(table_.places() * numbers_of_flow_);
+    if (has_some)
+        environment.warn({{},
+                          "'" + environment.node_name +
+                              "' has too many new flowints: those of its flows are cleared, and bytes are counted anew",
                           "",
                           Diagnostic::Severity::warning});
 }
@@ -127,6 +150,10 @@ void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     image.attach_resident(tables.rules.notes.words, notes_, "rule-notes");
     image.attach_state(tables.rules.notes.counts, note_counts_, "rule-note-counts");
     if (words_of_flow_ > 0) image.attach_resident(tables.words, words_, "flow-bits");
+    if (numbers_) {
+        tables.number_words = numbers_of_flow_;
+        image.attach_resident(tables.numbers, numbers_, "flow-numbers");
+    }
     if (!streams_) return;
     tables.streams.tail = stream_shape_.tail;
     tables.streams.early = stream_shape_.early;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "millrace/base/zeroed_allocator.hpp"
-#include "millrace/nf/nids/compile/flow_bits.hpp"
+#include "millrace/nf/nids/compile/flow_state.hpp"
 #include "millrace/nf/nids/cpu.hpp"
 #include "millrace/nf/nids/flows/device.hpp"
 #include "millrace/nf/nids/flows/options.hpp"
@@ -15,19 +15,20 @@ namespace millrace::nf::nids {
 
 class FlowMemory {
 public:
-    /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits, if the names in
-    /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. There is
-    /// memory for what is followed, that of `previous` if it is as large.
-    FlowMemory(const FlowOptions& options, const CompiledBits& bits, Follows follows, const Environment& environment,
+    /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits and
+    /// numbers, if the names in `state` have the numbers that they had, and there is room for new ones. Warns where
+    /// they are lost. There is memory for what is followed, that of `previous` if it is as large.
+    FlowMemory(const FlowOptions& options, const CompiledState& state, Follows follows, const Environment& environment,
                const FlowMemory* previous);
 
     void attach(Image& image, NidsOfFlows::Tables& tables) const;
-    const BitNumbers& names() const { return names_; }
-    /// How many names it has room for.
+    const FlowNames& names() const { return names_; }
+    /// How many names of bits it has room for.
     size_t room() const { return words_of_flow_ * size_t{32}; }
     std::vector<Statistic> statistics() const;
     uint64_t bytes() const {
-        return table_.bytes() + (words_->size() + notes_->size()) * sizeof(uint32_t) + stream_bytes() + message_bytes();
+        const size_t words = words_->size() + notes_->size() + (numbers_ ? numbers_->size() : 0);
+        return table_.bytes() + words * sizeof(uint32_t) + stream_bytes() + message_bytes();
     }
     /// Of which are for streams.
     uint64_t stream_bytes() const { return streams_ ? streams_->size() * sizeof(uint64_t) : 0; }
@@ -41,16 +42,20 @@ public:
 private:
     using Table = KeyedTable<flows::FlowKey, Flow>;
     using Words = std::vector<uint64_t, ZeroedAllocator<uint64_t>>;
+    void make_bits(const Environment& environment, const FlowMemory* previous);
+    void make_numbers(const Environment& environment, const FlowMemory* previous);
     void make_streams(const FlowOptions& options, const FlowMemory* previous);
     std::vector<Statistic> message_statistics() const;
     void make_messages(const FlowOptions& options, const FlowMemory* previous);
 
     const FlowRules rules_;
-    const BitNumbers names_;
+    const FlowNames names_;
     Table table_;
     uint32_t words_of_flow_ = 0;
     std::shared_ptr<std::vector<uint32_t>> words_;
-    std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> notes_;  ///< RuleNotes
+    uint32_t numbers_of_flow_ = 0;                                               ///< words
+    std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> numbers_;  ///< NumbersOfFlow; null: not asked for
+    std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> notes_;    ///< RuleNotes
     std::shared_ptr<std::vector<uint64_t>> note_counts_;
     flows::StreamMemory stream_shape_;  ///< but for its views
     std::shared_ptr<Words> streams_;    ///< null: they are not looked at

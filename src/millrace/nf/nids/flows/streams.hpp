@@ -13,9 +13,12 @@
 
 namespace millrace::nf::nids {
 
-/// `kMessages`: HTTP messages are followed, too.
-template <bool kMessages>
-struct StreamsHalf : NidsOfFlows {
+/// `State`: as of FlowsHalf. `kMessages`: HTTP messages are followed, too.
+template <class State, bool kMessages>
+struct StreamsHalf : FlowsHalf<State> {
+    using Half = FlowsHalf<State>;
+    using typename Half::Tables;
+
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         return Nids::search<OpenRulesOfStream<MatchedRules, kMessages>>(packet, tables.rules, lanes, RuleHeader::kFlow);
@@ -25,9 +28,9 @@ struct StreamsHalf : NidsOfFlows {
                                            KeyedEntry<Flow> entry) {
         const OpenInSegment open(decision);
         const InFlow in = follow(packet, tables.flows, entry);
-        const BitsOfFlow bits = bits_of(tables, entry, in.begins);
-        Matches matches = matches_of(packet, tables, decision, in.flags, bits);
-        if (entry && packet.layers().is_tcp()) follow_stream(packet, tables, entry, in, open, bits, matches);
+        const State left = Half::left_with(packet, tables, entry, in);
+        Matches matches = Half::matches_of(packet, tables, decision, in.flags, left);
+        if (entry && packet.layers().is_tcp()) follow_stream(packet, tables, entry, in, open, left, matches);
         return matches.decision();
     }
 
@@ -40,14 +43,14 @@ private:
         Packet& packet;
         const Tables& tables;
         const flows::Streams& streams;
-        BitsOfFlow bits;
+        State left;
         Matches& matches;
         MatchedRules told;  ///< of this packet
         uint16_t flow;
     };
 
     MILLRACE_DEVICE_CALL static void follow_stream(Packet& packet, const Tables& tables, const KeyedEntry<Flow>& entry,
-                                                   const InFlow& in, const OpenInSegment& open, BitsOfFlow bits,
+                                                   const InFlow& in, const OpenInSegment& open, State left,
                                                    Matches& matches) {
         const auto place = static_cast<uint64_t>(&*entry - tables.state.values.data());
         const uint64_t first = place / flows::StreamMemory::kWays * flows::StreamMemory::kWays;
@@ -66,7 +69,7 @@ private:
         segment.marks = open.for_later();
         const uint32_t number = 2 * way + ((in.flags & RuleHeader::kToServer) ? 0 : 1);
         const uint64_t now = packet.time_ns();
-        Look look{packet, tables, streams, bits, matches, MatchedRules(), in.flags};
+        Look look{packet, tables, streams, left, matches, MatchedRules(), in.flags};
         const uint8_t* const own = segment.data;
         const auto gone = [&](uint32_t other) {
             return tables.state.tags[first + other] == 0 || tables.state.deadlines[first + other] < now;
@@ -307,23 +310,23 @@ private:
         const auto met = [&](uint32_t i) {
             those &= ~(1u << i);
             look.told.add(found[i]);
-            add(look.packet, tables, found[i], look.matches);
+            Half::add(look.packet, tables, found[i], look.matches);
         };
         for (uint32_t i = 0; i < found.count(); ++i) {
             const CompiledRule& rule = tables.rules.rules[found[i]];
-            if ((those >> i & 1) != 0 && (rule.action & CompiledRule::kPass) && rule.bits == 0) met(i);
+            if ((those >> i & 1) != 0 && (rule.action & CompiledRule::kPass) && rule.state_rule == 0) met(i);
         }
         while (true) {
             uint32_t next = kNoDetail, place = kNoDetail;
             for (uint32_t i = 0; i < found.count(); ++i) {
-                const uint32_t own = tables.rules.rules[found[i]].bits;
+                const uint32_t own = tables.rules.rules[found[i]].state_rule;
                 if ((those >> i & 1) == 0 || own == 0 || own >= place) continue;
                 place = own;
                 next = i;
             }
             if (next == kNoDetail) break;
             those &= ~(1u << next);
-            if (meets(tables, place - 1, look.bits)) met(next);
+            if (Half::meets(tables, place - 1, look.left)) met(next);
         }
         for (uint32_t i = 0; i < found.count(); ++i)
             if ((those >> i & 1) != 0) met(i);
@@ -335,7 +338,9 @@ private:
     }
 };
 
-using NidsOfStreams = StreamsHalf<false>;
-using NidsOfMessages = StreamsHalf<true>;
+using NidsOfStreams = StreamsHalf<BitsOfFlow, false>;
+using NidsOfStreamNumbers = StreamsHalf<StateOfFlow, false>;
+using NidsOfMessages = StreamsHalf<BitsOfFlow, true>;
+using NidsOfMessageNumbers = StreamsHalf<StateOfFlow, true>;
 
 }  // namespace millrace::nf::nids

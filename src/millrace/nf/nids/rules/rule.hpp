@@ -82,10 +82,35 @@ struct SameIp {};
 
 /// `flowbits`: what a rule asks of its flow, or makes of it when it matches.
 struct FlowBits {
-    BitVerb verb = BitVerb::is_set;
+    StateVerb verb = StateVerb::is_set;
     std::vector<std::string> names;
     bool all = false;  ///< all of several names are asked for, and not any of them
-    bool asks() const { return verb <= BitVerb::is_not_set; }
+    bool asks() const { return nids::asks(verb); }
+};
+/// `stream_size`: how many bytes ends of a connection have sent when the packet comes, it included.
+struct StreamSize {
+    StreamEnds ends = StreamEnds::either;
+    Comparison comparison = Comparison::equal;
+    uint32_t bytes = 0;
+};
+/// `flowint`: what a rule asks of a number of its flow, or makes of it when it matches.
+struct FlowInt {
+    StateVerb verb = StateVerb::int_is_set;
+    Comparison comparison = Comparison::equal;
+    std::string name;
+    std::string other;  ///< the number that it is compared with, or changed by; empty: `value`
+    uint32_t value = 0;
+    bool asks() const { return nids::asks(verb); }
+};
+
+/// `xbits`: what a rule asks of a host, or of two, when its alert is told, or makes of it.
+struct HostBit {
+    enum class Track : uint8_t { source, destination, pair };
+    StateVerb verb = StateVerb::is_set;
+    std::string name;
+    Track track = Track::source;
+    uint32_t seconds = 30;  ///< for how long it is set
+    bool asks() const { return nids::asks(verb); }
 };
 
 /// One option that a packet is checked for, and the buffer it looks at.
@@ -141,20 +166,33 @@ struct Rule {
     bool silent = false;     ///< noalert
     bool no_stream = false;  ///< it is of one packet
     std::vector<FlowBits> flow_bits;
+    std::vector<StreamSize> stream_sizes;
+    std::vector<FlowInt> flow_ints;
+    std::vector<HostBit> host_bits;
 
     Location where;
     std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
-    /// Whether it asks for more of its flow than one packet tells, or changes it.
-    bool asks_flow() const { return (header & RuleHeader::kFlow) != 0 || !flow_bits.empty(); }
-    bool sets_bits() const {
-        return std::any_of(flow_bits.begin(), flow_bits.end(), [](const FlowBits& bits) { return !bits.asks(); });
+    /// Whether it asks for what other packets have left, or leaves something.
+    bool uses_state() const {
+        return !flow_bits.empty() || !stream_sizes.empty() || !flow_ints.empty() || !host_bits.empty();
+    }
+    bool sets_flow_state() const { return sets_some(flow_bits) || sets_some(flow_ints); }
+    bool sets_state() const { return sets_flow_state() || sets_some(host_bits); }
+    bool asks_host_bits() const {
+        return std::any_of(host_bits.begin(), host_bits.end(), [](const HostBit& bit) { return bit.asks(); });
     }
     void refuse(const std::string& group, const std::string& detail = {}) {
         if (!unsupported.empty()) return;
         unsupported_group = group;
         unsupported = detail.empty() ? group : group + ": " + detail;
+    }
+
+private:
+    template <class Option>
+    static bool sets_some(const std::vector<Option>& options) {
+        return std::any_of(options.begin(), options.end(), [](const Option& option) { return !option.asks(); });
     }
 };
 

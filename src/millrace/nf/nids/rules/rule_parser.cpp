@@ -167,8 +167,8 @@ bool is_snort3(const RuleParts& parts) {
 void check_whole(RuleBuilder& builder) {
     Rule& rule = builder.rule;
     const bool alerts = rule.action == Action::alert || rule.action == Action::log;
-    if (rule.silent && alerts && !rule.sets_bits())
-        rule.refuse(builder.sets_other_state ? "it only sets xbits" : "noalert: it never alerts");
+    if (rule.silent && alerts && !rule.sets_state())
+        rule.refuse(builder.sets_other_state ? "it only sets hostbits" : "noalert: it never alerts");
     if (rule.action == Action::pass) rule.silent = true;
     if (rule.both_ways) rule.header |= RuleHeader::kBothWays;
 }
@@ -184,7 +184,7 @@ Rule parse_rule(std::string_view text, const Variables& variables) {
         if (option.keyword.empty()) throw RuleError{option.at, "an option has no keyword"};
         const bool known = read_description(builder, option) || read_content_option(builder, option) ||
                            read_byte_option(builder, option) || read_header_option(builder, option) ||
-                           read_buffer_option(builder, option);
+                           read_buffer_option(builder, option) || read_state_option(builder, option);
         if (!known) builder.rule.refuse("keyword " + std::string(option.keyword));
     }
     check_whole(builder);
