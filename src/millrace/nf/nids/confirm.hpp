@@ -96,11 +96,12 @@ struct Trail {
 };
 
 /// Checks the options of a rule against one packet.
-template <class Lanes>
+template <class Lanes, bool kOfMessages>
 class Confirmation {
 public:
-    MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, PayloadBuffers<Lanes>& buffers,
-                                 Trail& trail, Lanes lanes)
+    using Buffers = PayloadBuffers<Lanes, kOfMessages>;
+    MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, Buffers& buffers, Trail& trail,
+                                 Lanes lanes)
         : packet_(packet), tables_(tables), buffers_(buffers), trail_(trail), lanes_(lanes),
           buffer_{buffers.data(), buffers.bytes(), true} {}
 
@@ -115,8 +116,8 @@ public:
             cursor_ = trail_.before[i];
             if (step(op, i, resume)) {
                 ++i;
-                // What is asked of a buffer that is not here is left open.
-                while (buffer_.open && i < rule.ops && tables_.ops[first_ + i].kind != OpKind::select_buffer) ++i;
+                if constexpr (kOfMessages)  // What is asked of a buffer that is not here is left open.
+                    while (buffer_.open && i < rule.ops && tables_.ops[first_ + i].kind != OpKind::select_buffer) ++i;
                 resume = kNotFound;
                 continue;
             }
@@ -151,7 +152,7 @@ private:
             case OpKind::select_buffer:
                 buffer_ = buffers_.find(static_cast<Buffer>(op.mode), op.flags & Op::kDotPrefix);
                 cursor_ = 0;
-                return buffer_.present || buffer_.open;
+                return buffer_.present || (kOfMessages && buffer_.open);
             case OpKind::content: return content(op, i, resume);
             case OpKind::regex: return regular_expression(op, i, resume);
             case OpKind::data_at: return data_at(op);
@@ -295,7 +296,7 @@ private:
 
     const Packet& packet_;
     const OptionTables& tables_;
-    PayloadBuffers<Lanes>& buffers_;
+    Buffers& buffers_;
     Trail& trail_;
     Lanes lanes_;
     Span buffer_;

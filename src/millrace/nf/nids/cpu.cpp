@@ -53,7 +53,7 @@ public:
 private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) {
         if (!CpuEvaluation::concerns(packet)) return {kNoDetail, kClean};
-        PayloadBuffers buffers = CpuEvaluation::buffers_of(packet, {});
+        typename CpuEvaluation::Buffers buffers = CpuEvaluation::buffers_of(packet, {});
         Alerts alerts(matched_);
         CpuEvaluation evaluation(packet, tables_, buffers, alerts, {}, kFlow);
         size_t next = 0;

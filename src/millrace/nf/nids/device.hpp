@@ -29,10 +29,11 @@ struct Nids {
     /// as of header_flags.
     template <class Alerts, class Lanes>
     MILLRACE_DEVICE static Decision search(Packet& packet, const Tables& tables, Lanes lanes, uint16_t flow) {
-        if (!Evaluation<Lanes>::concerns(packet)) return {kNoDetail, kClean};
-        PayloadBuffers<Lanes> buffers = Evaluation<Lanes>::buffers_of(packet, lanes);
+        using Rules = Evaluation<Lanes, Alerts>;
+        if (!Rules::concerns(packet)) return {kNoDetail, kClean};
+        typename Rules::Buffers buffers = Rules::buffers_of(packet, lanes);
         Alerts alerts;
-        Evaluation<Lanes, Alerts> evaluation(packet, tables, buffers, alerts, lanes, flow);
+        Rules evaluation(packet, tables, buffers, alerts, lanes, flow);
         pattern::find_patterns(
             packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](auto& found, uint32_t most) {
                 evaluation.patterns([&](uint32_t lane) { return found.of(lane).take(tables.patterns, most); });

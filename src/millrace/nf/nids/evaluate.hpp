@@ -60,13 +60,17 @@ MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lane
 template <class Lanes, class Alerts = MatchedRules>
 class Evaluation {
 public:
+    /// Whether what a packet does not meet may be met by more of an HTTP message.
+    static constexpr bool kOfMessages = requires(Alerts& alerts) { alerts.may_go_on(0u); };
+    using Buffers = PayloadBuffers<Lanes, kOfMessages>;
+
     /// `flow`: as of header_flags.
-    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers, Alerts& alerts,
-                               Lanes lanes, uint16_t flow = 0)
+    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, Buffers& buffers, Alerts& alerts, Lanes lanes,
+                               uint16_t flow = 0)
         : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, buffers, lanes, flow),
           alerts_(alerts) {}
     /// Of the packet's payload.
-    MILLRACE_DEVICE static PayloadBuffers<Lanes> buffers_of(const Packet& packet, Lanes lanes) {
+    MILLRACE_DEVICE static Buffers buffers_of(const Packet& packet, Lanes lanes) {
         return {packet.payload(), packet.payload_bytes(), packet.layers().is_tcp(), lanes};
     }
 
@@ -117,11 +121,10 @@ public:
     }
 
 private:
-    /// Whether what the packet does not meet may be met by more of an HTTP message.
-    static constexpr bool kOfStream = requires(Alerts& alerts) { alerts.may_go_on(0u); };
-    MILLRACE_DEVICE bool of_stream() const {
+    /// kOfMessages, where the alerts do not say otherwise.
+    MILLRACE_DEVICE bool asks_messages() const {
         if constexpr (requires { alerts_.asks_messages(); }) return alerts_.asks_messages();
-        return kOfStream;
+        return kOfMessages;
     }
 
     MILLRACE_DEVICE Decision decide() {
@@ -169,7 +172,7 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
             const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (has_header(group.flags, group.header, of_stream() && tables_.follows_messages))
+            if (has_header(group.flags, group.header, asks_messages() && tables_.follows_messages))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
         try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
@@ -214,11 +217,11 @@ private:
     }
     /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
     MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {
-        return of_stream() && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
+        return asks_messages() && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
     }
     /// Whether a body may meet a rule of which this packet has a part.
     MILLRACE_DEVICE bool is_of_body(const CompiledRule& rule) const {
-        return of_stream() && (rule.action & CompiledRule::kOfBody) != 0;
+        return asks_messages() && (rule.action & CompiledRule::kOfBody) != 0;
     }
     /// Whether the packet has a header; `of_body`: or lacks of it only that an HTTP message begins here.
     MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header, bool of_body) const {
@@ -240,8 +243,8 @@ private:
             matched(number, rule.action);
             return;
         }
-        if constexpr (kOfStream)
-            if (of_stream()) try_in_message(rule, number);
+        if constexpr (kOfMessages)
+            if (asks_messages()) try_in_message(rule, number);
         if constexpr (requires { alerts_.not_met(rule, number); })
             if (!elsewhere) alerts_.not_met(rule, number);
     }
@@ -266,7 +269,7 @@ private:
     Packet& packet_;
     const NidsTables& tables_;
     Lanes lanes_;
-    Examination<Lanes> examination_;
+    Examination<Lanes, kOfMessages> examination_;
     Alerts& alerts_;
     uint32_t pass_ = kNoDetail;
     uint32_t drop_ = kNoDetail;

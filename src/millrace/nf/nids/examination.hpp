@@ -72,21 +72,23 @@ MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& t
         if (!has_field(packet, tables.ops[rule.first_op + i])) return false;
     return true;
 }
-template <class Lanes>
-MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& tables, PayloadBuffers<Lanes>& buffers,
-                                      const CompiledRule& rule, Lanes lanes) {
+template <class Lanes, bool kOfMessages>
+MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& tables,
+                                      PayloadBuffers<Lanes, kOfMessages>& buffers, const CompiledRule& rule,
+                                      Lanes lanes) {
     Trail trail;
-    return Confirmation<Lanes>(packet, tables, buffers, trail, lanes).run(rule);
+    return Confirmation<Lanes, kOfMessages>(packet, tables, buffers, trail, lanes).run(rule);
 }
 }  // namespace detail
 
-/// What of one packet rules are held against.
-template <class Lanes>
+/// What of one packet rules are held against. `kOfMessages`: as of PayloadBuffers.
+template <class Lanes, bool kOfMessages>
 class Examination {
 public:
+    using Buffers = PayloadBuffers<Lanes, kOfMessages>;
     /// `flow`: as of header_flags.
-    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers,
-                                Lanes lanes, uint16_t flow)
+    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, Buffers& buffers, Lanes lanes,
+                                uint16_t flow)
         : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes), flow_(flow) {}
     /// Looks at the packet, by all lanes, before it is asked of headers.
     MILLRACE_DEVICE void look() {
@@ -111,22 +113,23 @@ public:
         return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
-    MILLRACE_DEVICE bool has_options(const CompiledRule& rule, TakenFor taken_for = TakenFor::what_it_is) {
-        if (taken_for == TakenFor::what_it_is) return has_options_here(rule);
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {
+        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    }
+    /// The same, where the packet is taken for a part of a message.
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule, TakenFor taken_for)
+        requires kOfMessages
+    {
         buffers_.take_for(taken_for);
-        const bool has = has_options_here(rule);
+        const bool has = has_options(rule);
         buffers_.take_for(TakenFor::what_it_is);
         return has;
     }
 
 private:
-    MILLRACE_DEVICE bool has_options_here(const CompiledRule& rule) {
-        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
-    }
-
     const Packet& packet_;
     const NidsTables& tables_;
-    PayloadBuffers<Lanes>& buffers_;
+    Buffers& buffers_;
     Lanes lanes_;
     ClassedPorts ports_;
     const uint16_t flow_;

@@ -113,8 +113,9 @@ MILLRACE_DEVICE uint16_t flow_of(const Packet& packet) {
 
 /// What a packet has of the flags of headers: its protocol's, and every condition that it meets. Never 0. `flow`: what
 /// is known of its flow; 0: what it tells of it by itself.
-template <class Lanes>
-MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers<Lanes>& buffers, uint16_t flow = 0) {
+template <class Lanes, bool kOfMessages>
+MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers<Lanes, kOfMessages>& buffers,
+                                           uint16_t flow = 0) {
     const Layers& layers = packet.layers();
     uint16_t flags = detail::protocol_of(layers) | (flow != 0 ? flow : detail::flow_of(packet));
     flags |= layers.is_ipv4() ? RuleHeader::kIpv4Only : RuleHeader::kIpv6Only;
@@ -150,9 +151,9 @@ MILLRACE_DEVICE_CALL bool has_endpoints(const RuleHeader& header, const HeaderTa
 }
 
 /// Whether the packet has all that the header asks for.
-template <class Lanes>
+template <class Lanes, bool kOfMessages>
 MILLRACE_DEVICE bool header_matches(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
-                                    PayloadBuffers<Lanes>& buffers) {
+                                    PayloadBuffers<Lanes, kOfMessages>& buffers) {
     return has_flags(header.flags, header_flags(packet, buffers)) &&
            has_endpoints(header, tables, packet, ports_of(tables, packet));
 }

@@ -161,9 +161,28 @@ MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head,
     return {i, last - i, true};
 }
 
+namespace detail {
+/// What PayloadBuffers know of the HTTP message that they belong to.
+template <bool kOfMessages>
+struct OfMessage {
+    bool is_message = false;
+    TakenFor taken_for = TakenFor::what_it_is;
+    MessageParts parts;
+};
+/// Nothing: code that asks is left out, as a GPU's instruction cache limits the search.
+template <>
+struct OfMessage<false> {
+    static constexpr bool is_message = false;
+    static constexpr TakenFor taken_for = TakenFor::what_it_is;
+};
+}  // namespace detail
+
 /// Finds buffers in one payload; what several rules need is found once. Every lane has its own, and all ask at once.
-template <class Lanes = millrace::Lanes<1>>
-class PayloadBuffers {
+/// `kOfMessages`: where HTTP messages are followed, and the bytes may be one's, or a part of one.
+template <class Lanes = millrace::Lanes<1>, bool kOfMessages = false>
+class PayloadBuffers : detail::OfMessage<kOfMessages> {
+    using Message = detail::OfMessage<kOfMessages>;
+
 public:
     static constexpr uint32_t kScratchBytes = 512;
 
@@ -171,18 +190,22 @@ public:
         : data_(data), bytes_(bytes), tcp_(tcp), lanes_(lanes) {}
     /// Of a message: `bytes` are those of its head and some of its body.
     MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, const MessageParts& message, Lanes lanes = {})
-        : data_(data), bytes_(bytes), tcp_(true), is_message_(true), message_(message), lanes_(lanes) {}
+        requires kOfMessages
+        : Message{true, TakenFor::what_it_is, message}, data_(data), bytes_(bytes), tcp_(true), lanes_(lanes) {}
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
     /// Whether an HTTP message begins here, which most rules of HTTP ask for and no more.
     MILLRACE_DEVICE HttpHead::Kind http_kind() { return http_start().kind; }
-    MILLRACE_DEVICE bool is_tls() const { return tcp_ && !is_message_ && looks_like_tls(data_, bytes_); }
+    MILLRACE_DEVICE bool is_tls() const { return tcp_ && !Message::is_message && looks_like_tls(data_, bytes_); }
 
-    MILLRACE_DEVICE void take_for(TakenFor what) { taken_for_ = what; }
+    MILLRACE_DEVICE void take_for(TakenFor what)
+        requires kOfMessages
+    {
+        Message::taken_for = what;
+    }
 
-    /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
-    /// until the next call: some buffers are put together in scratch memory.
+    /// The buffer as bytes, until the next call; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`).
     MILLRACE_DEVICE Span find(Buffer buffer, bool dot_prefix) {
         Span span;
         if (is_open(buffer)) {
@@ -190,7 +213,7 @@ public:
             return span;
         }
         if (buffer == Buffer::payload ||
-            (taken_for_ == TakenFor::body && is_of_body(buffer) && !is_of_whole_body(buffer))) {
+            (Message::taken_for == TakenFor::body && is_of_body(buffer) && !is_of_whole_body(buffer))) {
             span = {data_, bytes_, true};
         } else if (buffer == Buffer::dns_query) {
             span = dns_query();
@@ -209,36 +232,47 @@ public:
 
 private:
     MILLRACE_DEVICE bool is_open(Buffer buffer) const {
-        if (taken_for_ == TakenFor::what_it_is || !is_of_http(buffer)) return false;
-        return is_of_body(buffer) == (taken_for_ == TakenFor::head);
+        if (Message::taken_for == TakenFor::what_it_is || !is_of_http(buffer)) return false;
+        return is_of_body(buffer) == (Message::taken_for == TakenFor::head);
     }
     MILLRACE_DEVICE const HttpHead& http_start() {
         if (known_ == Known::nothing) {
-            if (is_message_) http_ = find_message_start(data_, message_, lanes_);
-            else if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
+            http_ = tcp_ ? find_start() : HttpHead{};
             known_ = Known::start;
         }
         return http_;
     }
+    MILLRACE_DEVICE HttpHead find_start() const {
+        if constexpr (kOfMessages)
+            if (Message::is_message) return find_message_start(data_, Message::parts, lanes_);
+        return find_http_start(data_, bytes_, lanes_);
+    }
     /// There must be a start line.
     MILLRACE_DEVICE const HttpHead& http_head() {
-        if (known_ == Known::head) return http_;
+        if (known_ != Known::head) http_ = find_head();
         known_ = Known::head;
-        http_ = find_http_head(data_, is_message_ ? message_.head : bytes_, http_, lanes_);
-        if (!is_message_) return http_;
-        http_.body = message_.head;
-        http_.complete = !message_.is_cut;
         return http_;
+    }
+    MILLRACE_DEVICE HttpHead find_head() const {
+        if constexpr (!kOfMessages) return find_http_head(data_, bytes_, http_, lanes_);
+        else if (!Message::is_message) return find_http_head(data_, bytes_, http_, lanes_);
+        else {
+            HttpHead head = find_http_head(data_, Message::parts.head, http_, lanes_);
+            head.body = Message::parts.head;
+            head.complete = !Message::parts.is_cut;
+            return head;
+        }
     }
 
     MILLRACE_DEVICE Part http_part(Buffer buffer) {
-        if (taken_for_ == TakenFor::body) return {};
+        if (Message::taken_for == TakenFor::body) return {};
         const HttpHead::Kind kind = http_start().kind;
         if (buffer == Buffer::file_data_part && kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
         if (kind == HttpHead::Kind::none) return {};
         const bool request = kind == HttpHead::Kind::request;
         if (is_in_start_line(buffer)) return start_line_part(buffer, http_, request);
-        if (is_message_ && !message_.from_start && is_of_whole_body(buffer)) return {};
+        if constexpr (kOfMessages)
+            if (Message::is_message && !Message::parts.from_start && is_of_whole_body(buffer)) return {};
         // Rules of one list often look into the same header.
         if (buffer != last_) last_part_ = part_behind(buffer, http_head(), request);
         last_ = buffer;
@@ -354,9 +388,6 @@ private:
     const uint8_t* data_;
     uint32_t bytes_;
     bool tcp_;
-    bool is_message_ = false;
-    TakenFor taken_for_ = TakenFor::what_it_is;
-    MessageParts message_;
     enum class Known : uint8_t { nothing, start, head };
     Known known_ = Known::nothing;  ///< of `http_`
     HttpHead http_;

@@ -178,8 +178,11 @@ TEST_P(NidsNumbersOnDevices, AreWhatTheModelSays) {
                 << "packet " << i << ", '" << said[i].text << "'";
         }
         for (const Statistic& each : chain.chains[0]->nodes[0].nf->statistics()) {
-            if (each.name == "alerts") EXPECT_EQ(each.value, alerts);
-            if (each.name == "entries") EXPECT_EQ(each.value, clients.size());
+            if (each.name == "alerts") {
+                EXPECT_EQ(each.value, alerts);
+            } else if (each.name == "entries") {
+                EXPECT_EQ(each.value, clients.size());
+            }
         }
         EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u);
     }
@@ -306,7 +309,9 @@ TEST(NidsNumbers, AreAskedWhereSegmentsMeetARuleTogether) {
                 << "behind the handshake, the head, and the first parts";
             EXPECT_EQ(turns[1], std::vector<uint32_t>{7});
             EXPECT_EQ(turns[2], std::vector<uint32_t>{9});
-            if (messages) EXPECT_EQ(turns[3], std::vector<uint32_t>{5});
+            if (messages) {
+                EXPECT_EQ(turns[3], std::vector<uint32_t>{5});
+            }
             EXPECT_EQ(result.events.size() % sessions.size(), 0u) << "all sessions are alike";
         }
     }

@@ -215,8 +215,9 @@ protected:
     MILLRACE_DEVICE_CALL static void look_again(Packet& packet, const NidsTables& tables, RulesOfFlow& found,
                                                 uint16_t flow, Matches& matches) {
         using One = Lanes<1>;
-        PayloadBuffers<One> buffers = Evaluation<One>::buffers_of(packet, {});
-        Evaluation<One, RulesOfFlow> evaluation(packet, tables, buffers, found, {}, flow);
+        using Rules = Evaluation<One, RulesOfFlow>;
+        Rules::Buffers buffers = Rules::buffers_of(packet, {});
+        Rules evaluation(packet, tables, buffers, found, {}, flow);
         pattern::find_beginning(packet.payload(), packet.payload_bytes(), 0, packet.payload_bytes(), tables.patterns,
                                 [&](auto& ids, uint32_t most) {
                                     evaluation.patterns([&](uint32_t) { return ids.take(tables.patterns, most); });

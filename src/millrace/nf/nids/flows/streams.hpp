@@ -37,6 +37,7 @@ struct StreamsHalf : FlowsHalf<State> {
 private:
     using One = Lanes<1>;
     using Alerts = StreamAlerts<kMessages>;
+    using Buffers = PayloadBuffers<One, kMessages>;
 
     /// What is known of a packet while its stream is looked at.
     struct Look {
@@ -242,7 +243,7 @@ private:
         const Part part{message.head_is_new || other_rules ? 0 : joint, all ? bytes : before, all};
         for (uint32_t from = 0;;) {
             Alerts found = Alerts::of_message(from, room, message.head_is_new ? 0 : look.tables.messages.tail);
-            PayloadBuffers<One> buffers(message.data, bytes, parts);
+            Buffers buffers(message.data, bytes, parts);
             ask(look, buffers, part, found, named);
             for (uint32_t i = 0; i < of.open.count() && !message.head_is_new; ++i)
                 room.note(of.open[i], look.tables.messages.tail);
@@ -250,7 +251,7 @@ private:
             // What the message met before, or the segment alone, has been told.
             Alerts by_before = Alerts::told_of(found), by_piece = by_before;
             if (!message.head_is_new) {
-                PayloadBuffers<One> old(message.data, before, parts);
+                Buffers old(message.data, before, parts);
                 ask(look, old, {0, before, true}, by_before, {});
             } else if (message.judged > 0) {
                 ask(look, message.data, message.judged, {0, message.judged, true}, by_before);
@@ -286,10 +287,10 @@ private:
     };
     MILLRACE_DEVICE static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts,
                                     const Named& named = {}) {
-        PayloadBuffers<One> buffers(data, bytes, true, {});
+        Buffers buffers(data, bytes, true, {});
         ask(look, buffers, part, alerts, named);
     }
-    MILLRACE_DEVICE_CALL static void ask(Look& look, PayloadBuffers<One>& buffers, Part part, Alerts& alerts,
+    MILLRACE_DEVICE_CALL static void ask(Look& look, Buffers& buffers, Part part, Alerts& alerts,
                                          const Named& named) {
         const NidsTables& tables = look.tables.rules;
         Evaluation<One, Alerts> evaluation(look.packet, tables, buffers, alerts, {}, look.flow);
