@@ -166,7 +166,9 @@ void expect_told(const chain::Configuration& chain, const std::string& eve, cons
         sids.push_back(nlohmann::json::parse(line)["alert"]["signature_id"].get<uint32_t>());
     EXPECT_EQ(sids, sent.sids);
     for (uint32_t rule = 1; rule < std::size(kHostRules); ++rule)
-        if (rule != 3) EXPECT_GT(std::count(sids.begin(), sids.end(), rule + 1), 5) << "rule " << rule;
+        if (rule != 3) {
+            EXPECT_GT(std::count(sids.begin(), sids.end(), rule + 1), 5) << "rule " << rule;
+        }
 }
 
 std::string fresh_eve(const std::string& name) {

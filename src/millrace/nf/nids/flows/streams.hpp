@@ -290,8 +290,7 @@ private:
         Buffers buffers(data, bytes, true, {});
         ask(look, buffers, part, alerts, named);
     }
-    MILLRACE_DEVICE_CALL static void ask(Look& look, Buffers& buffers, Part part, Alerts& alerts,
-                                         const Named& named) {
+    MILLRACE_DEVICE_CALL static void ask(Look& look, Buffers& buffers, Part part, Alerts& alerts, const Named& named) {
         const NidsTables& tables = look.tables.rules;
         Evaluation<One, Alerts> evaluation(look.packet, tables, buffers, alerts, {}, look.flow);
         pattern::find_beginning(buffers.data(), buffers.bytes(), part.begin, part.behind, tables.patterns,
