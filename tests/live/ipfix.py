@@ -235,12 +235,6 @@ def listener(family=socket.AF_INET):
     return receiver, receiver.getsockname()[1]
 
 
-def free_port():
-    receiver, port = listener()
-    receiver.close()
-    return port
-
-
 def receive(receiver, collector, messages=None, seconds=0.3):
     receiver.settimeout(seconds)
     try:
@@ -302,7 +296,7 @@ def by_tshark(messages, flows):
 def collect(flows):
     """Has nfcapd write a run's flows into a folder. How many datagrams found no room at its socket."""
     flows.mkdir()
-    port = free_port()
+    port = nfcapd.free_port()
     collector = subprocess.Popen(["nfcapd", "-w", flows, "-b", "127.0.0.1", "-p", str(port), "-t", "3600"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -336,7 +330,7 @@ def by_nfcapd(expected):
 
 
 def without_collector():
-    port = free_port()
+    port = nfcapd.free_port()
     outcomes, statistics = run(f"collector: '127.0.0.1:{port}'", f"  in: {{pcap: '{capture}'}}")
     expect(statistics["records-refused"] > 0 and statistics["records-exported"] == 0, f"nobody listens: {statistics}")
     expect(statistics["packets-lost"] == outcomes["counted"], f"{outcomes} {statistics}")

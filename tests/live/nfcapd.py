@@ -1,8 +1,15 @@
-"""What the kernel says of nfcapd's socket, and nfdump of its flows. For ipfix.py."""
+"""A port for nfcapd, what the kernel says of its socket, and nfdump of its flows. For ipfix.py."""
 import collections
 import pathlib
 import socket
 import subprocess
+
+
+def free_port():
+    """A port of UDP that nobody has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def udp_socket(port):
