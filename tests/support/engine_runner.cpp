@@ -95,12 +95,17 @@ EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configura
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
     std::vector<rte_mbuf*> mbufs;
-    for (size_t first = 0; first < frames.size() || first == 0; first += std::max<size_t>(burst, 1)) {
-        mbufs.clear();
-        for (size_t i = first; i < std::min(frames.size(), first + burst); ++i)
-            mbufs.push_back(make_mbuf(frames[i], i));
-        engine.submit(configuration.chains[0], *result.counters, mbufs.data(), mbufs.size());
-        engine.poll();
+    try {
+        for (size_t first = 0; first < frames.size() || first == 0; first += std::max<size_t>(burst, 1)) {
+            mbufs.clear();
+            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i)
+                mbufs.push_back(make_mbuf(frames[i], i));
+            engine.submit(configuration.chains[0], *result.counters, mbufs.data(), mbufs.size());
+            engine.poll();
+        }
+    } catch (...) {
+        engine.drain();  // what is on its way counts into what ends here
+        throw;
     }
     engine.drain();
     result.outcomes = std::move(collector.outcomes);
