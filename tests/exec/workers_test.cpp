@@ -217,43 +217,51 @@ TEST(Sequences, AreAsManyAsThereIsRoomForStates) {
 
 /// What frees or unpins memory waits for all kernels to end, and a driver launches none meanwhile: with a batch half
 /// launched that the others wait for, that would be for ever.
-class Interrupted : public testing::TestWithParam<std::string> {};
+class Interrupted : public testing::TestWithParam<std::string> {
+protected:
+    static constexpr unsigned kPackets = 8000;
+    /// Four workers' packets through four policers, while another thread has memory set aside and let go of, `times`
+    /// more.
+    void run(unsigned& times) {
+        const auto device = open_device(GetParam());
+        exec::RuntimeOptions options;
+        options.workers = 4;
+        options.offload.patience = std::chrono::seconds(300);
+        options.devices = {device};
+        exec::Runtime runtime(configuration(policed(4, kPackets), GetParam()), options);
+        std::atomic<bool> over{false};
+        runtime.start();
+        std::thread other([&] {
+            std::vector<char> memory(1 << 20);
+            try {
+                for (; !over; ++times) {
+                    device->free_host(device->allocate_host(4096));
+                    device->free(device->allocate(4096, "a test"));
+                    if (device->pin(memory.data(), memory.size())) device->unpin(memory.data());
+                }
+            } catch (const device::DeviceError& e) {
+                ADD_FAILURE() << e.what();
+            }
+        });
+        const bool ended = runtime.wait(std::chrono::seconds(240));
+        over = true;
+        other.join();
+        ASSERT_TRUE(ended);
+        runtime.finish();
+        EXPECT_EQ(runtime.trouble(), "");
+        const exec::Report report = exec::make_report(runtime);
+        EXPECT_TRUE(report.conserved());
+        EXPECT_EQ(report.chains[0].sent_packets, kPackets);
+        expect_work(Work::device_alone, report);
+    }
+};
 INSTANTIATE_TEST_SUITE_P(All, Interrupted, testing::ValuesIn(offload_devices()), device_test_name);
 TEST_P(Interrupted, NeverBetweenTheKernelsOfABatch) {
     MILLRACE_NEEDS_DEVICE(GetParam());
-    constexpr unsigned kPackets = 8000;
-    const auto device = open_device(GetParam());
-    exec::RuntimeOptions options;
-    options.workers = 4;
-    options.offload.patience = std::chrono::seconds(300);
-    options.devices = {device};
-    exec::Runtime runtime(configuration(policed(4, kPackets), GetParam()), options);
-    std::atomic<bool> over{false};
+    // Each time waits for what runs then, and a GPU may have other processes, too: some runs see few.
     unsigned times = 0;
-    runtime.start();
-    std::thread other([&] {
-        std::vector<char> memory(1 << 20);
-        try {
-            for (; !over; ++times) {
-                device->free_host(device->allocate_host(4096));
-                device->free(device->allocate(4096, "a test"));
-                if (device->pin(memory.data(), memory.size())) device->unpin(memory.data());
-            }
-        } catch (const device::DeviceError& e) {
-            ADD_FAILURE() << e.what();
-        }
-    });
-    const bool ended = runtime.wait(std::chrono::seconds(240));
-    over = true;
-    other.join();
-    ASSERT_TRUE(ended);
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    EXPECT_GT(times, 0u) << "each waits for what runs then, and a GPU may have other processes, too";
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    EXPECT_EQ(report.chains[0].sent_packets, kPackets);
-    expect_work(Work::device_alone, report);
+    for (unsigned runs = 0; runs < 8 && times <= 3 && !HasFailure(); ++runs) run(times);
+    EXPECT_GT(times, 3u);
 }
 
 class WorkersStop : public testing::TestWithParam<std::tuple<lab::Threading, device::Mode>> {};

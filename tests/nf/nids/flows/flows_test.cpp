@@ -45,19 +45,10 @@ void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& 
     auto& tables = *static_cast<NidsOfFlows::Tables*>(const_cast<void*>(runner.nf().image().tables()));
     ASSERT_EQ(tables.rules.notes.words.size(), RuleNotes::kUsual * RuleNotes::kWords);
     tables.rules.notes.words = {tables.rules.notes.words.data(), size_t{notes} * RuleNotes::kWords};
-    std::mt19937 rng(half.lanes);
-    for (size_t from = 0; from < said.size();) {
-        const size_t to = std::min(said.size(), from + 1 + rng() % 400);
-        const auto result = runner.run(frames_of(said, from, to), half);
-        std::vector<std::set<uint32_t>> told(to - from);
-        for (const Event& event : result.events)
-            EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
-        for (size_t i = from; i < to; ++i) {
-            ASSERT_EQ(told[i - from], judged[i].alerts) << "packet " << i << ", '" << said[i].text << "'";
-            ASSERT_EQ(result.decisions[i - from].outcome, judged[i].outcome) << "packet " << i;
-        }
-        from = to;
-    }
+    run_in_batches(runner, half, said, [&](size_t i, const std::set<uint32_t>& told, uint32_t outcome) {
+        ASSERT_EQ(told, judged[i].alerts) << "packet " << i << ", '" << said[i].text << "'";
+        ASSERT_EQ(outcome, judged[i].outcome) << "packet " << i;
+    });
     const uint64_t noted = tables.rules.notes.counts[RuleNotes::kTaken],
                    again = statistic(runner.nf(), "rules-asked-again");
     if (half.device.empty()) {

@@ -140,17 +140,9 @@ TEST(NidsNumbers, AreWhatTheModelSaysOnEveryEngine) {
                 SCOPED_TRACE(std::string(followed.type) + ", " + half.text());
                 test::NfRunner runner("nids", options);
                 ASSERT_EQ(runner.type().name, followed.type);
-                std::mt19937 rng(half.lanes);
-                for (size_t from = 0; from < said.size();) {
-                    const size_t to = std::min(said.size(), from + 1 + rng() % 400);
-                    const auto result = runner.run(frames_of(said, from, to), half);
-                    std::vector<std::set<uint32_t>> told(to - from);
-                    for (const Event& event : result.events)
-                        EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
-                    for (size_t i = from; i < to; ++i)
-                        ASSERT_EQ(told[i - from], judged[i]) << "packet " << i << ", '" << said[i].text << "'";
-                    from = to;
-                }
+                run_in_batches(runner, half, said, [&](size_t i, const std::set<uint32_t>& told, uint32_t) {
+                    ASSERT_EQ(told, judged[i]) << "packet " << i << ", '" << said[i].text << "'";
+                });
             }
         }
     }

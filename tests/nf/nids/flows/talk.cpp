@@ -1,5 +1,7 @@
 #include "nf/nids/flows/talk.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -199,6 +201,22 @@ std::vector<Judged> judge(const std::vector<Said>& said) {
         all.push_back(std::move(judged));
     }
     return all;
+}
+
+void run_in_batches(test::NfRunner& runner, const test::Half& half, const std::vector<Said>& said,
+                    const std::function<void(size_t, const std::set<uint32_t>&, uint32_t)>& each) {
+    std::mt19937 rng(half.lanes);
+    for (size_t from = 0; from < said.size();) {
+        const size_t to = std::min(said.size(), from + 1 + rng() % 400);
+        const auto result = runner.run(frames_of(said, from, to), half);
+        std::vector<std::set<uint32_t>> told(to - from);
+        for (const Event& event : result.events)
+            EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
+        for (size_t i = from; i < to && !testing::Test::HasFatalFailure(); ++i)
+            each(i, told[i - from], result.decisions[i - from].outcome);
+        if (testing::Test::HasFatalFailure()) return;
+        from = to;
+    }
 }
 
 }  // namespace millrace::nf::nids

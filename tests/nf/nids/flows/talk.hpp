@@ -1,11 +1,13 @@
 // Conversations for tests of flows, and what rules make of them by a model of its own.
 #pragma once
 
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "support/nf_runner.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::nf::nids {
@@ -59,5 +61,10 @@ struct Judged {
     uint32_t outcome = 0;       ///< clean, alert, block
 };
 std::vector<Judged> judge(const std::vector<Said>& said);
+
+/// Runs them in batches of random sizes, and tells of each packet its number, the rules that were told of it, none of
+/// them twice, and its outcome.
+void run_in_batches(test::NfRunner& runner, const test::Half& half, const std::vector<Said>& said,
+                    const std::function<void(size_t, const std::set<uint32_t>&, uint32_t)>& each);
 
 }  // namespace millrace::nf::nids

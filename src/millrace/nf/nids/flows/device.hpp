@@ -142,7 +142,7 @@ protected:
         return matches;
     }
 
-    /// Whether a rule with flowbits, all else of which is met, matches. Then it does what it does to them.
+    /// Whether a rule that asks what packets have left, all else of which is met, matches. Then it leaves what it does.
     MILLRACE_DEVICE static bool meets(const Tables& tables, uint32_t place, State left) {
         const StateRule& rule = tables.asked.rules[place];
         if (!left.allow(tables.asked, rule)) return false;
@@ -182,8 +182,8 @@ protected:
         return matches;
     }
 
-    /// All rules once more. Those with flowbits come first, in their order, a few at a time; however many alert, each
-    /// is told.
+    /// All rules once more. Those with a StateRule come first, in their order, a few at a time; however many alert,
+    /// each is told.
     MILLRACE_DEVICE_CALL static Matches decide_anew(Packet& packet, const Tables& tables, uint16_t flow, State left) {
         Matches matches;
         bool more_alerts = true, more_asked = true;
