@@ -153,9 +153,9 @@ std::string entries(const std::string& text) {
 
 std::vector<std::string> compiler() { return {EMULATOR_LAUNCHER EMULATOR_COMPILER}; }
 
-/// Where the object of these texts is kept, for all processes; empty where there is no folder for it (`emulated` names
-/// one). Those of another emulator are gone: CMakeLists.txt.
-fs::path kept_object(const std::vector<std::string>& texts) {
+/// Where what is made of these texts is kept, for all processes; empty where there is no folder for it (`emulated`
+/// names one). Those of another emulator are gone: CMakeLists.txt.
+fs::path kept_path(const std::vector<std::string>& texts) {
     static const char* const cache = std::getenv("XDG_CACHE_HOME");
     std::error_code error;
     if (cache == nullptr || (fs::create_directories(fs::path(cache) / "units", error), error)) return {};
@@ -174,10 +174,10 @@ fs::path kept_object(const std::vector<std::string>& texts) {
     return fs::path(cache) / "units" / name.str();
 }
 
-/// Held while an object is made: who wants the same waits for it.
+/// Held while something is made: who wants the same waits for it.
 class Lock {
 public:
-    /// Of the object at `path`; of nothing where that is empty.
+    /// Of what is to lie at `path`; of nothing where that is empty.
     explicit Lock(const fs::path& path)
         : file_(path.empty() ? -1 : open((path.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
         if (file_ >= 0) flock(file_, LOCK_EX);
@@ -192,29 +192,65 @@ private:
     const int file_;
 };
 
+/// What `make` makes of texts, in `made`: once, by whichever process comes first. False if it makes nothing.
+template <class Make>
+bool make_once(const std::vector<std::string>& texts, std::string& made, const Make& make) {
+    const fs::path kept = kept_path(texts);
+    const Lock lock(kept);
+    made = kept.empty() ? std::string() : read(kept);
+    if (!made.empty()) return true;
+    if (!make()) return false;
+    if (kept.empty()) return true;
+    // Whole or not at all, also where a process is killed meanwhile.
+    const fs::path written = kept.string() + ".new";
+    write(written, made);
+    std::error_code error;
+    fs::rename(written, kept, error);
+    return true;
+}
+
 /// The object that `words` make of files by name, the last of which is compiled; false, and why, if they make none.
-/// What was compiled once, by any process, is not compiled again.
 bool compile(std::vector<std::string> words, const std::vector<std::pair<std::string, std::string>>& files,
              std::string& object, std::string& log) {
     for (const char* word : {"-c", "-o", "unit.o"}) words.push_back(word);
     words.push_back(files.back().first);
     std::vector<std::string> texts = words;
     for (const auto& [name, text] : files) texts.insert(texts.end(), {name, text});
-    const fs::path kept = kept_object(texts);
-    const Lock lock(kept);
-    object = kept.empty() ? std::string() : read(kept);
-    if (!object.empty()) return true;
-    const Folder folder;
-    for (const auto& [name, text] : files) write(folder.path() / name, text);
-    if (!run(folder.path(), words, log)) return false;
-    object = read(folder.path() / "unit.o");
-    if (kept.empty()) return true;
-    // Whole or not at all, also where a process is killed meanwhile.
-    const fs::path written = kept.string() + ".new";
-    write(written, object);
-    std::error_code error;
-    fs::rename(written, kept, error);
-    return true;
+    return make_once(texts, object, [&] {
+        const Folder folder;
+        for (const auto& [name, text] : files) write(folder.path() / name, text);
+        if (!run(folder.path(), words, log)) return false;
+        object = read(folder.path() / "unit.o");
+        return true;
+    });
+}
+
+/// The library of kernels that objects make; false, and why, if they make none.
+bool link_library(const std::vector<std::string>& objects, std::string& library, std::string& log) {
+    const char* const connection =
+        "#include \"" EMULATOR_FOLDER
+        "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = "
+        "nullptr;\n}\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { "
+        "emulator::calls = calls; }\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
+        "{ emulator::self = view; }\n";
+    std::vector<std::string> all(1);
+    if (!compile({EMULATOR_COMPILER, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"},
+                 {{"library.cpp", connection}}, all[0], log))
+        return false;
+    all.insert(all.end(), objects.begin(), objects.end());
+    return make_once(all, library, [&] {
+        const Folder folder;
+        std::vector<std::string> words = {EMULATOR_COMPILER, "-shared", "-Wl,--no-undefined", "-o", "library.so"};
+        for (size_t i = 0; i < all.size(); ++i) {
+            words.push_back("unit" + std::to_string(i) + ".o");
+            write(folder.path() / words.back(), all[i]);
+        }
+        if (!run(folder.path(), words, log)) return false;
+        library = read(folder.path() / "library.so");
+        return true;
+    });
 }
 
 struct Program {
@@ -226,6 +262,7 @@ constexpr int kInputPtx = 2;
 
 struct Link {
     std::vector<std::string> objects, ptx;
+    std::string kernels;  ///< those that are wanted, each ended by a zero; empty: all
     std::string image, log;
 };
 
@@ -292,8 +329,12 @@ int nvrtcGetLTOIR(Program* program, char* to) {
     return 0;
 }
 
-int nvJitLinkCreate(Link** link, uint32_t, const char**) {
+int nvJitLinkCreate(Link** link, uint32_t count, const char** options) {
+    constexpr std::string_view kUsed = "-kernels-used=";
     *link = new Link;
+    for (uint32_t i = 0; i < count; ++i)
+        if (const std::string_view option = options[i]; option.starts_with(kUsed))
+            (*link)->kernels.append(option.substr(kUsed.size())) += '\0';
     return 0;
 }
 int nvJitLinkDestroy(Link** link) {
@@ -314,32 +355,12 @@ int nvJitLinkComplete(Link* link) {
         link->image = std::string(sizeof(uint64_t), '\0') + link->ptx[0] + '\0';
         return 0;
     }
-    const char* const connection =
-        "#include \"" EMULATOR_FOLDER
-        "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = "
-        "nullptr;\n}\n"
-        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { "
-        "emulator::calls = calls; }\n"
-        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
-        "{ emulator::self = view; }\n";
-    std::string object;
-    if (!compile({EMULATOR_COMPILER, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"},
-                 {{"library.cpp", connection}}, object, link->log))
-        return kFailed;
-    const Folder folder;
-    write(folder.path() / "library.o", object);
-    std::vector<std::string> words = {EMULATOR_COMPILER, "-shared",  "-Wl,--no-undefined", "-o",
-                                      "library.so",      "library.o"};
-    for (size_t i = 0; i < link->objects.size(); ++i) {
-        const std::string name = "unit" + std::to_string(i) + ".o";
-        write(folder.path() / name, link->objects[i]);
-        words.push_back(name);
-    }
-    if (!run(folder.path(), words, link->log)) return kFailed;
-    link->image = read(folder.path() / "library.so");
+    std::string library;
+    if (!link_library(link->objects, library, link->log)) return kFailed;
     // The driver is told where an image begins, but not where it ends.
-    const uint64_t bytes = link->image.size();
-    link->image.insert(0, reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    const uint64_t bytes = library.size();
+    link->image.assign(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    link->image += library + link->kernels + '\0';
     return 0;
 }
 int nvJitLinkGetLinkedCubinSize(Link* link, size_t* size) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "driver.hpp"
@@ -21,6 +22,7 @@ namespace {
 struct Module {
     void* library = nullptr;
     std::atomic<bool> loaded{true};
+    std::set<std::string> names;  ///< of its kernels; empty: all that the library has
     std::map<std::string, Kernel> kernels;
     std::unique_ptr<PtxModule> ptx;  ///< in place of a library
 };
@@ -56,6 +58,7 @@ int cuModuleLoadData(Module** module, const void* image) {
         return kInvalidImage;
     }
     connect(&kCalls);
+    for (const char* name = library + bytes; *name != '\0'; name += strlen(name) + 1) made->names.insert(name);
     *module = made.release();
     return kSuccess;
 }
@@ -80,7 +83,7 @@ int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
     }
     const auto* entry = static_cast<const KernelEntry*>(
         dlsym(module->library, (std::string("emulated_") + name).c_str()));
-    if (entry == nullptr) return kNotFound;
+    if (entry == nullptr || (!module->names.empty() && !module->names.contains(name))) return kNotFound;
     Kernel& kernel = module->kernels[name];
     kernel.name = name;
     kernel.code = {kernel.name.c_str(), entry, reinterpret_cast<Enter>(dlsym(module->library, "emulated_enter"))};

@@ -67,6 +67,14 @@ std::vector<TranslationUnit> units_of(const ChainSource& source) {
     return units;
 }
 
+/// Those of all cubins, by step.
+std::vector<Kernel> kernels_of(const ChainSource& source) {
+    std::vector<Kernel> all;
+    for (const std::vector<Kernel>& cubin : source.cubins) all.insert(all.end(), cubin.begin(), cubin.end());
+    std::ranges::sort(all, {}, &Kernel::step);
+    return all;
+}
+
 void expect_units(const Compiler& compiler, const ChainSource& source, const std::string& architecture) {
     for (const TranslationUnit& unit : units_of(source))
         if (taken().insert(architecture + unit.text).second) {
@@ -75,11 +83,20 @@ void expect_units(const Compiler& compiler, const ChainSource& source, const std
 }
 
 void expect_kernels(Compiler& compiler, const ChainSource& source, const std::string& architecture) {
-    const std::string cubin = compiler.build({&source}, architecture).front();
+    const Cubins cubins = compiler.build({&source}, architecture).front();
     for (const TranslationUnit& unit : units_of(source)) taken().insert(architecture + unit.text);
-    // A cubin is an ELF file that holds the kernels by name.
-    ASSERT_TRUE(cubin.starts_with("\177ELF"));
-    for (const Kernel& kernel : source.kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
+    ASSERT_EQ(cubins.size(), source.cubins.size());
+    const std::vector<Kernel> all = kernels_of(source);
+    for (size_t i = 0; i < cubins.size(); ++i) {
+        // A cubin is an ELF file with a section for each of its kernels.
+        ASSERT_TRUE(cubins[i].starts_with("\177ELF"));
+        for (const Kernel& kernel : all) {
+            const bool has = cubins[i].find(".text." + kernel.name + '\0') != std::string::npos;
+            const bool own = std::any_of(source.cubins[i].begin(), source.cubins[i].end(),
+                                         [&](const Kernel& one) { return one.name == kernel.name; });
+            EXPECT_EQ(has, own) << kernel.name << " in cubin " << i;
+        }
+    }
 }
 
 TEST_P(CompileChain, ForAnArchitecture) {
@@ -98,19 +115,22 @@ TEST_P(CompileChain, ForAnArchitecture) {
                 << "what is not asked for costs nothing";
             const std::array sources{&source.usual, &source.one_lane, &source.most_lanes};
             const ChainSource& own = *sources[static_cast<size_t>(lanes)];
-            EXPECT_FALSE(own.kernels.empty());
-            EXPECT_EQ(own.kernels.size(), source.usual.kernels.size());
+            EXPECT_FALSE(own.cubins.empty());
+            EXPECT_EQ(kernels_of(source.usual).size(), steps.mode == Mode::persistent ? 1 : planned.size());
             expect_kernels(*compiler, own, architecture);
             for (const ChainSource* other : sources)
-                if (!other->kernels.empty()) expect_units(*compiler, *other, architecture);
-            // Profilers show kernels by these names, which say what lanes they have.
+                if (!other->cubins.empty()) expect_units(*compiler, *other, architecture);
+            // Profilers show kernels by these names, which say what lanes they have: only what is different with others
+            // is there for others.
             for (const auto& [some, prefix] : {std::pair(&source.one_lane, "millrace_one_lane_step_"),
                                                std::pair(&source.most_lanes, "millrace_most_lanes_step_")})
-                for (size_t i = 0; i < some->kernels.size(); ++i)
-                    EXPECT_TRUE(planned[i].in_order() ? some->kernels[i].name.empty()
-                                                      : some->kernels[i].name.starts_with(prefix));
+                for (const Kernel& kernel : kernels_of(*some)) {
+                    EXPECT_EQ(kernel.name,
+                              prefix + std::to_string(kernel.step) + "_of_" + std::to_string(planned.size()));
+                    EXPECT_EQ(planned[kernel.step].kind, Step::Kind::nodes);
+                }
             if (steps.mode == Mode::persistent) {
-                EXPECT_TRUE(source.most_lanes.kernels.empty());
+                EXPECT_TRUE(source.most_lanes.cubins.empty());
             }
         }
     }
@@ -152,7 +172,7 @@ TEST(Compile, NumbersForSeveralFunctionsInTheMemoryOfOne) {
     for (const auto& node : program.nodes) EXPECT_EQ(node.type->name, "ipsec");
     const auto steps = plan_steps(program, {.mode = Mode::persistent, .gather = true, .pack = true});
     const ProgramSource source = make_program_source(program, steps);
-    EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF"));
+    EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().front().starts_with("\177ELF"));
 }
 
 TEST(Compile, EveryDeviceHalfOfTheIpsecGateway) {
@@ -175,7 +195,7 @@ TEST(Compile, EveryDeviceHalfOfTheIpsecGateway) {
             continue;  // NumbersForSeveralFunctionsInTheMemoryOfOne compiles it, and the gateway's chain
         const auto steps = plan_steps(program, {.mode = Mode::fused, .gather = true, .pack = true});
         const ProgramSource source = make_program_source(program, steps);
-        EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF")) << type;
+        EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().front().starts_with("\177ELF")) << type;
     }
 }
 
@@ -197,7 +217,8 @@ TEST(Compile, FunctionsThatKnowFlows) {
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(
         program, plan_steps(program, {.mode = Mode::fused, .gather = true, .pack = true}));
-    EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF"));
+    EXPECT_GT(kernels_of(source.usual).size(), 10u) << "names of two digits";
+    expect_kernels(*compiler, source.usual, "sm_90");
 }
 
 TEST(Compile, SaysWhatIsWrongWithASource) {

@@ -26,8 +26,8 @@ TEST(CompileTask, EveryLookupForAnArchitecture) {
                 if (engine == Engine::bit_vectors && words == 9) continue;
                 const Task task = lab::lookup_task(words, engine, lanes);
                 const TaskSource source = make_task_source(task, 1024);
-                const ChainSource alone{.nfs = {}, .chain = source.unit, .kernels = {}};
-                const std::string cubin = compiler->build({&alone}, "sm_90").front();
+                const ChainSource alone{.nfs = {}, .chain = source.unit, .cubins = {{}}};
+                const std::string cubin = compiler->build({&alone}, "sm_90").front().front();
                 ASSERT_TRUE(cubin.starts_with("\177ELF")) << task.name;
                 EXPECT_NE(cubin.find(source.kernel), std::string::npos);
             }

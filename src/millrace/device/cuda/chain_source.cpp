@@ -23,15 +23,18 @@ constexpr unsigned kKeyedBlocks = 128;
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes: fewer packets a block then.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
-    if (step.kind == Step::Kind::keyed)
-        return {.name = {}, .threads = 256, .packets = 128, .most_blocks = kKeyedBlocks, .block_bytes = 0};
-    if (step.in_order()) return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
-    if (step.kind == Step::Kind::gather)
-        return {.name = {},
-                .threads = kGatherThreads,
-                .packets = kGatherThreads / 8,
-                .most_blocks = kGatherBlocks,
-                .block_bytes = 0};
+    if (step.in_order()) {
+        kernel.threads = 256;
+        kernel.packets = step.kind == Step::Kind::keyed ? 128 : 0;
+        kernel.most_blocks = step.kind == Step::Kind::keyed ? kKeyedBlocks : 1;
+        return kernel;
+    }
+    if (step.kind == Step::Kind::gather) {
+        kernel.threads = kGatherThreads;
+        kernel.packets = kGatherThreads / 8;
+        kernel.most_blocks = kGatherBlocks;
+        return kernel;
+    }
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(first_node(program, index)));
@@ -64,6 +67,12 @@ TableLayout table_layout(const chain::Program& program) {
 
 namespace {
 
+/// Whether the functions of NFs are in a step's kernel, rather than what numbers, sweeps and copies packets.
+bool links_long(const Step& step) {
+    return step.kind == Step::Kind::nodes ? step.first < step.last
+                                          : step.kind == Step::Kind::keyed || step.kind == Step::Kind::commit;
+}
+
 /// Writes the source of kernels, in their order.
 class SourceWriter {
 public:
@@ -87,15 +96,21 @@ public:
         add_nfs();
     }
 
-    /// A kernel for each step, `prefix` and its number; `with_ordered`: also of those that have an order.
-    ChainSource steps(const char* prefix, bool with_ordered) && {
+    /// A kernel for each step that `wanted` wants, named `prefix` and the step's number.
+    template <class Wanted>
+    ChainSource steps(const char* prefix, const Wanted& wanted) && {
+        std::vector<Kernel> small;
         for (size_t i = 0; i < steps_.size(); ++i) {
-            Kernel& kernel = source_.kernels.emplace_back();
-            if (!with_ordered && steps_[i].in_order()) continue;
-            kernel = geometry(program_, steps_[i], lanes_);
-            kernel.name = fmt::format("millrace_{}_{}", prefix, i);
+            if (!wanted(steps_[i])) continue;
+            Kernel kernel = geometry(program_, steps_[i], lanes_);
+            kernel.step = i;
+            // The linker takes a name for all that begin with it, as 1 does for 10.
+            kernel.name = fmt::format("millrace_{}_{}_of_{}", prefix, i, steps_.size());
             source_.chain.text += step_kernel(program_, layout_, steps_[i], kernel, lanes_);
+            if (links_long(steps_[i])) source_.cubins.push_back({std::move(kernel)});
+            else small.push_back(std::move(kernel));
         }
+        if (!small.empty()) source_.cubins.push_back(std::move(small));
         return std::move(source_);
     }
 
@@ -103,16 +118,14 @@ public:
     ChainSource resident() && {
         // A block of its own is worth it for few packets already: the blocks are there.
         constexpr unsigned kLeastPackets = 8;
-        Kernel kernel{.name = "millrace_resident",
-                      .threads = kResidentThreads,
-                      .packets = kLeastPackets,
-                      .spread = 0,
-                      .most_blocks = 0,
-                      .block_bytes = 0};
+        Kernel kernel;
+        kernel.name = "millrace_resident";
+        kernel.threads = kResidentThreads;
+        kernel.packets = kLeastPackets;
         for (const chain::Node& node : program_.nodes)
             kernel.block_bytes = std::max(kernel.block_bytes, node.type->block_bytes);
         source_.chain.text += resident_kernel(program_, layout_, steps_, kernel, lanes_);
-        source_.kernels.push_back(std::move(kernel));
+        source_.cubins.push_back({std::move(kernel)});
         return std::move(source_);
     }
 
@@ -152,12 +165,16 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
         source.usual = writer(as_preferred ? most : preferred, "").resident();
         return source;
     }
-    source.usual = writer(preferred, "").steps("step", true);
-    const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
-                                    [](const chain::Node& node) { return node.lanes > 1; });
-    if (!shares || !as_preferred) return source;
-    source.one_lane = writer(single, "-one-lane").steps("one_lane_step", false);
-    source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step", false);
+    source.usual = writer(preferred, "").steps("step", [](const Step&) { return true; });
+    if (!as_preferred) return source;
+    const auto shares = [&](const Step& step) {
+        bool any = false;
+        for (uint16_t index = step.first; index < step.last; ++index) any |= first_node(program, index).lanes > 1;
+        return step.kind == Step::Kind::nodes && any;
+    };
+    if (std::none_of(steps.begin(), steps.end(), shares)) return source;
+    source.one_lane = writer(single, "-one-lane").steps("one_lane_step", shares);
+    source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step", shares);
     return source;
 }
 

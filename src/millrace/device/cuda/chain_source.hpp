@@ -17,7 +17,8 @@ struct TranslationUnit {
 
 /// One kernel of a chain and how it is launched.
 struct Kernel {
-    std::string name;          ///< `millrace_step_0`, `millrace_one_lane_step_0`, `millrace_most_lanes_step_0`, …
+    size_t step = 0;           ///< that it runs, among the program's; 0 for one that runs all
+    std::string name;          ///< `millrace_step_0_of_9`, `millrace_one_lane_step_0_of_9`, …
     unsigned threads = 0;      ///< of a block
     unsigned packets = 0;      ///< that a block works on; 0: one block works on the whole batch
     unsigned spread = 0;       ///< batches of up to so many packets are spread over all multiprocessors; 0: none
@@ -52,25 +53,26 @@ struct TableLayout {
 };
 TableLayout table_layout(const chain::Program& program);
 
-/// The source of kernels that are linked together.
+/// Source that is compiled once, and kernels of it that are linked.
 struct ChainSource {
     /// One for each kind of NF and number of lanes that the kernels use. Depends on nothing else, so that what it
     /// compiles to serves every chain.
     std::vector<TranslationUnit> nfs;
     /// The kernels, with the chain's constants built in.
     TranslationUnit chain;
-    std::vector<Kernel> kernels;
+    /// Kernels that are linked to one cubin each. To link takes long, and cubins are linked concurrently: a kernel with
+    /// functions of NFs has one of its own. A cubin of none that is named has all.
+    std::vector<std::vector<Kernel>> cubins;
 };
 
-/// The source of a program: its steps by the lanes that suit a batch (`lanes_for`), each linked by itself, as that
-/// takes long.
+/// The source of a program: its steps by the lanes that suit a batch (`lanes_for`).
 struct ProgramSource {
     /// One kernel for each step, or one that stays and runs them all (Step::resident).
     ChainSource usual;
-    /// The same steps with one lane a packet; without kernels where they would be no different, or the lanes were asked
-    /// for. Those that have an order have no names: they are as usual.
+    /// Those of the same steps that are different with one lane a packet; no cubins where none is, or the lanes were
+    /// asked for.
     ChainSource one_lane;
-    /// The same steps with 32 for functions that take several; without kernels likewise.
+    /// Likewise with 32 for functions that take several.
     ChainSource most_lanes;
 };
 

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <future>
 #include <map>
 #include <set>
 
+#include "millrace/base/concurrently.hpp"
 #include "millrace/base/cuda_libraries.hpp"
 #include "millrace/nf/nf.hpp"
 
@@ -202,18 +202,25 @@ std::string Compiler::compile_to(Code code, const TranslationUnit& unit, const s
 }
 
 std::string Compiler::link(const std::vector<std::string>& units, const std::string& architecture) const {
-    return link_to(Output::cubin, Input::lto_ir, units, architecture);
+    std::vector<const std::string*> all;
+    for (const std::string& unit : units) all.push_back(&unit);
+    return link_to(Output::cubin, Input::lto_ir, all, {}, architecture);
 }
 
 std::string Compiler::assemble(const std::string& ptx, const std::string& architecture) const {
-    return link_to(Output::cubin, Input::ptx, {ptx + '\0'}, architecture);
+    const std::string text = ptx + '\0';
+    return link_to(Output::cubin, Input::ptx, {&text}, {}, architecture);
 }
 
-std::string Compiler::link_to(Output output_kind, Input input, const std::vector<std::string>& units,
-                              const std::string& architecture) const {
+/// With the kernels that are named, or all. What no kernel calls is left out before anything is made of it.
+std::string Compiler::link_to(Output output_kind, Input input, const std::vector<const std::string*>& units,
+                              const std::vector<Kernel>& kernels, const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
     std::vector<const char*> options = {arch.c_str(), kRegisters};
+    std::vector<std::string> used;
+    for (const Kernel& kernel : kernels) used.push_back("-kernels-used=" + kernel.name);
+    for (const std::string& option : used) options.push_back(option.c_str());
     if (input == Input::lto_ir) options.insert(options.end(), {"-lto", kLines});
     if (output_kind == Output::ptx) options.push_back("-ptx");
     const auto ask_size = output_kind == Output::ptx ? l.ptx_size : l.cubin_size;
@@ -221,8 +228,8 @@ std::string Compiler::link_to(Output output_kind, Input input, const std::vector
     JitLinkHandle handle = nullptr;
     int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
-        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i].data(),
-                            units[i].size(), fmt::format("unit{}", i).c_str());
+        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i]->data(),
+                            units[i]->size(), fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;
@@ -241,43 +248,58 @@ std::string Compiler::link_to(Output output_kind, Input input, const std::vector
     return output;
 }
 
-std::vector<std::string> Compiler::compile_all(const ChainSource& source, const std::string& architecture) {
-    // An NF compiles to the same for every chain that it stands in; those that are new compile concurrently.
-    // The same text may mean another function: a plugin's that was built anew.
-    const auto key = [&](const TranslationUnit& unit) {
-        std::string all = architecture + "\n" + unit.text;
-        if (unit.own != nullptr)
-            for (const auto& [name, text] : collect_headers(unit)) all.append(name).append("\n").append(text);
-        return all;
+/// What a unit's LTO-IR depends on. The same text may mean another function: a plugin's that was built anew.
+std::string Compiler::key_of(const TranslationUnit& unit, const std::string& architecture) {
+    std::string all = architecture + "\n" + unit.text;
+    if (unit.own != nullptr)
+        for (const auto& [name, text] : collect_headers(unit)) all.append(name).append("\n").append(text);
+    return all;
+}
+
+std::vector<Cubins> Compiler::build_all(Output output, const std::vector<const ChainSource*>& sources,
+                                        const std::string& architecture) {
+    // An NF compiles to the same for every chain that it stands in.
+    std::erase_if(compiled_nfs_, [](const auto& one) { return one.second.empty(); });  // did not compile
+    std::map<std::string, std::string> chains;  // LTO-IR of the chains' own units
+    std::vector<std::pair<const TranslationUnit*, std::string*>> fresh;
+    const auto add = [&](std::map<std::string, std::string>& compiled, const TranslationUnit& unit) {
+        const auto [place, is_new] = compiled.try_emplace(key_of(unit, architecture));
+        if (is_new) fresh.emplace_back(&unit, &place->second);
     };
-    std::vector<std::pair<std::string, std::future<std::string>>> fresh;
-    for (const TranslationUnit& unit : source.nfs)
-        if (!compiled_nfs_.contains(key(unit)))
-            fresh.emplace_back(key(unit),
-                               std::async(std::launch::async, [&, this] { return compile(unit, architecture); }));
-    const std::string chain = compile(source.chain, architecture);
-    for (auto& [name, unit] : fresh) compiled_nfs_[name] = unit.get();
-    std::vector<std::string> units;
-    for (const TranslationUnit& unit : source.nfs) units.push_back(compiled_nfs_.at(key(unit)));
-    units.push_back(chain);
-    return units;
+    for (const ChainSource* const source : sources) {
+        for (const TranslationUnit& unit : source->nfs) add(compiled_nfs_, unit);
+        add(chains, source->chain);
+    }
+    for_each_concurrently(fresh.size(), [&](size_t i) { *fresh[i].second = compile(*fresh[i].first, architecture); });
+
+    struct Link {
+        std::vector<const std::string*> units;
+        const std::vector<Kernel>& kernels;
+        std::string& linked;
+    };
+    std::vector<Link> links;
+    std::vector<Cubins> linked;
+    linked.reserve(sources.size());
+    for (const ChainSource* const source : sources) {
+        std::vector<const std::string*> units;
+        for (const TranslationUnit& unit : source->nfs) units.push_back(&compiled_nfs_.at(key_of(unit, architecture)));
+        units.push_back(&chains.at(key_of(source->chain, architecture)));
+        linked.emplace_back(source->cubins.size());
+        for (size_t i = 0; i < source->cubins.size(); ++i)
+            links.push_back({units, source->cubins[i], linked.back()[i]});
+    }
+    for_each_concurrently(links.size(), [&](size_t i) {
+        links[i].linked = link_to(output, Input::lto_ir, links[i].units, links[i].kernels, architecture);
+    });
+    return linked;
 }
 
-std::vector<std::string> Compiler::build(const std::vector<const ChainSource*>& sources,
-                                         const std::string& architecture) {
-    std::vector<std::future<std::string>> links;
-    for (const ChainSource* const source : sources)
-        links.push_back(
-            std::async(std::launch::async, [this, &architecture, units = compile_all(*source, architecture)] {
-                return link_to(Output::cubin, Input::lto_ir, units, architecture);
-            }));
-    std::vector<std::string> cubins;
-    for (auto& link : links) cubins.push_back(link.get());
-    return cubins;
+std::vector<Cubins> Compiler::build(const std::vector<const ChainSource*>& sources, const std::string& architecture) {
+    return build_all(Output::cubin, sources, architecture);
 }
 
-std::string Compiler::build_ptx(const ChainSource& source, const std::string& architecture) {
-    return link_to(Output::ptx, Input::lto_ir, compile_all(source, architecture), architecture);
+Cubins Compiler::build_ptx(const ChainSource& source, const std::string& architecture) {
+    return build_all(Output::ptx, {&source}, architecture).front();
 }
 
 }  // namespace millrace::device::cuda

@@ -16,6 +16,9 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+/// Those of a source: one for each of ChainSource::cubins.
+using Cubins = std::vector<std::string>;
+
 /// NVIDIA's run-time compiler and linker, loaded when the first one is made. Looks for
 /// libnvrtc.so and libnvJitLink.so in $MILLRACE_CUDA, where the system keeps its libraries, and in the
 /// CUDA toolkit. For one thread at a time.
@@ -34,11 +37,11 @@ public:
     std::string compile_ptx(const TranslationUnit& unit, const std::string& architecture) const;
     /// PTX, such as the isolation wrote it, to a cubin.
     std::string assemble(const std::string& ptx, const std::string& architecture) const;
-    /// Cubins of several sources, in their order, linked concurrently. NFs that were compiled before are not compiled
-    /// again.
-    std::vector<std::string> build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
+    /// The cubins of several sources, in their order, compiled and linked concurrently. NFs that were compiled before
+    /// are not compiled again.
+    std::vector<Cubins> build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
     /// The same as PTX, for people to read.
-    std::string build_ptx(const ChainSource& source, const std::string& architecture);
+    Cubins build_ptx(const ChainSource& source, const std::string& architecture);
 
 private:
     struct Libraries;
@@ -46,9 +49,11 @@ private:
     enum class Input { lto_ir, ptx };
     enum class Code { lto_ir, ptx };
     std::string compile_to(Code code, const TranslationUnit& unit, const std::string& architecture) const;
-    std::vector<std::string> compile_all(const ChainSource& source, const std::string& architecture);
-    std::string link_to(Output output, Input input, const std::vector<std::string>& units,
-                        const std::string& architecture) const;
+    static std::string key_of(const TranslationUnit& unit, const std::string& architecture);
+    std::vector<Cubins> build_all(Output output, const std::vector<const ChainSource*>& sources,
+                                  const std::string& architecture);
+    std::string link_to(Output output, Input input, const std::vector<const std::string*>& units,
+                        const std::vector<Kernel>& kernels, const std::string& architecture) const;
     std::unique_ptr<Libraries> libraries_;
     std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture, source and headers
 };

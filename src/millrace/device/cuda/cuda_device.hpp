@@ -105,6 +105,8 @@ private:
     class FencedLoaded;
     class MappedWindow;
     struct LoadedModule;
+    /// Those of a source: one for each of ChainSource::cubins.
+    using LoadedModules = std::vector<std::unique_ptr<LoadedModule>>;
     /// A stream and its latest events. An event that has been recorded over stands for a later one, so that
     /// waiting for it takes longer but is right.
     struct StreamState {
@@ -157,8 +159,8 @@ private:
     static EventId event_id(StreamId stream, uint64_t number);
     Status query_word(EventId event);
     Result make_anchor(StreamState& state) const;
-    std::vector<std::shared_ptr<LoadedModule>> modules_of(const std::vector<const ChainSource*>& sources);
-    std::shared_ptr<LoadedModule> load_module(const std::string& cubin, const std::string& name);
+    std::vector<std::shared_ptr<LoadedModules>> modules_of(const std::vector<const ChainSource*>& sources);
+    std::unique_ptr<LoadedModule> load_module(const std::string& cubin, const std::string& name);
     /// A kernel of a module, with memory of its threads' own set aside. `what`: whose it is, for the message.
     Function function_of(const LoadedModule& module, const std::string& kernel, const std::string& what);
     Address share_array(const nf::Image::Array& array);
@@ -193,7 +195,7 @@ private:
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first
     uint64_t table_bytes_ = 0;
-    std::map<std::string, std::weak_ptr<LoadedModule>> modules_;
+    std::map<std::string, std::weak_ptr<LoadedModules>> modules_;
     std::vector<std::weak_ptr<Loaded>> loaded_;
     std::set<std::string> launch_names_;
 };

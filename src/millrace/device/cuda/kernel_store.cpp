@@ -77,6 +77,10 @@ std::string fingerprint(const ChainSource& source, const std::string& architectu
     };
     for (const TranslationUnit& unit : source.nfs) add(unit);
     add(source.chain);
+    for (const std::vector<Kernel>& cubin : source.cubins) {
+        all += "\n";
+        for (const Kernel& kernel : cubin) all += kernel.name + " ";
+    }
     return sha1_text(all);
 }
 
@@ -93,56 +97,68 @@ KernelStore::KernelStore(KernelStoreOptions options) : options_(std::move(option
     options_.folder.clear();
 }
 
-std::vector<std::string> KernelStore::cubins(const std::vector<const ChainSource*>& sources,
-                                             const std::string& architecture) {
+std::vector<Cubins> KernelStore::cubins(const std::vector<const ChainSource*>& sources,
+                                        const std::string& architecture) {
     const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
     std::vector<const ChainSource*> missing;
+    std::vector<size_t> places;  // of those
     for (const ChainSource* const source : sources) {
-        const std::string name = fingerprint(*source, architecture);
-        if (cubins_.contains(name)) continue;
-        std::string cubin = options_.folder.empty() ? std::string() : read_cubin(path_of(name));
-        if (cubin.empty()) {
-            missing.push_back(source);
-        } else {
-            ++from_disk_;
-            cubins_[name] = std::move(cubin);
+        names.push_back(fingerprint(*source, architecture));
+        if (cubins_.contains(names.back())) continue;
+        if (Cubins kept = read(names.back(), source->cubins.size()); !kept.empty()) {
+            cubins_[names.back()] = std::move(kept);
+            continue;
         }
+        missing.push_back(source);
+        places.push_back(names.size() - 1);
     }
-    if (!missing.empty()) build(missing, architecture);
-    std::vector<std::string> cubins;
-    for (const ChainSource* const source : sources) {
-        cubins.push_back(cubins_.at(fingerprint(*source, architecture)));
-        if (!options_.keep.empty()) keep(*source, architecture, cubins.back());
+    const auto compiler = [&]() -> Compiler& {
+        if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
+        return *compiler_;
+    };
+    std::vector<Cubins> built;
+    if (!missing.empty()) built = compiler().build(missing, architecture);
+    for (size_t i = 0; i < built.size(); ++i) {
+        const std::string& name = names[places[i]];
+        for (size_t k = 0; k < built[i].size() && !options_.folder.empty(); ++k)
+            write_whole(path_of(name, k), digest(path_of(name, k), built[i][k]) + built[i][k], Readers::owner);
+        cubins_[name] = std::move(built[i]);
+    }
+    std::vector<Cubins> all;
+    for (size_t i = 0; i < sources.size(); ++i) {
+        all.push_back(cubins_.at(names[i]));
+        if (!options_.keep.empty())
+            keep(*sources[i], names[i], architecture, all.back(), compiler().build_ptx(*sources[i], architecture));
+    }
+    return all;
+}
+
+std::string KernelStore::path_of(const std::string& fingerprint, size_t cubin) const {
+    return fs::path(options_.folder) / fmt::format("{}-{}.cubin", fingerprint, cubin);
+}
+
+/// From disk; empty unless all are there.
+Cubins KernelStore::read(const std::string& fingerprint, size_t count) const {
+    Cubins cubins;
+    for (size_t i = 0; i < count && !options_.folder.empty(); ++i) {
+        cubins.push_back(read_cubin(path_of(fingerprint, i)));
+        if (cubins.back().empty()) return {};
     }
     return cubins;
 }
 
-std::string KernelStore::path_of(const std::string& fingerprint) const {
-    return fs::path(options_.folder) / (fingerprint + ".cubin");
-}
-
-void KernelStore::build(const std::vector<const ChainSource*>& sources, const std::string& architecture) {
-    if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    std::vector<std::string> built = compiler_->build(sources, architecture);
-    for (size_t i = 0; i < sources.size(); ++i) {
-        ++compiled_;
-        const std::string name = fingerprint(*sources[i], architecture);
-        if (!options_.folder.empty())
-            write_whole(path_of(name), digest(path_of(name), built[i]) + built[i], Readers::owner);
-        cubins_[name] = std::move(built[i]);
-    }
-}
-
-void KernelStore::keep(const ChainSource& source, const std::string& architecture, const std::string& cubin) {
+void KernelStore::keep(const ChainSource& source, const std::string& fingerprint, const std::string& architecture,
+                       const Cubins& cubins, const Cubins& ptx) const {
     const fs::path folder = options_.keep;
-    const std::string name = fs::path(source.chain.name).stem().string() + "-" +
-                             fingerprint(source, architecture).substr(0, 8);
+    const std::string name = fs::path(source.chain.name).stem().string() + "-" + fingerprint.substr(0, 8);
     for (const TranslationUnit& unit : source.nfs) write_whole(folder / unit.name, unit.text, Readers::group);
     write_whole(folder / (name + ".cu"), source.chain.text, Readers::group);
-    write_whole(folder / (name + "-" + architecture + ".cubin"), cubin, Readers::group);
-    if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    write_whole(folder / (name + "-" + architecture + ".ptx"), compiler_->build_ptx(source, architecture),
-                Readers::group);
+    for (size_t i = 0; i < cubins.size(); ++i) {
+        const std::string own = fmt::format("{}-{}-{}", name, i, architecture);
+        write_whole(folder / (own + ".cubin"), cubins[i], Readers::group);
+        write_whole(folder / (own + ".ptx"), ptx[i], Readers::group);
+    }
 }
 
 }  // namespace millrace::device::cuda

@@ -19,7 +19,7 @@ struct KernelStoreOptions {
     std::string keep;
 };
 
-/// Gives the cubin of a chain. What names it is the content of all that goes into it (sources, headers,
+/// Gives the cubins of a chain. What names them is the content of all that goes into it (sources, headers,
 /// options, architecture), so a changed header never meets an old cubin, and NVRTC is only needed for a
 /// chain that was never compiled. Any thread.
 class KernelStore {
@@ -27,24 +27,21 @@ public:
     explicit KernelStore(KernelStoreOptions options = {});
     /// Those of several sources, in their order; what has to be compiled is compiled concurrently. Throws CompileError.
     /// A folder that can't be written is only warned of.
-    std::vector<std::string> cubins(const std::vector<const ChainSource*>& sources, const std::string& architecture);
-    /// How many cubins were compiled, and how many came from disk.
-    unsigned compiled() const { return compiled_; }
-    unsigned from_disk() const { return from_disk_; }
+    std::vector<Cubins> cubins(const std::vector<const ChainSource*>& sources, const std::string& architecture);
 
 private:
-    std::string path_of(const std::string& fingerprint) const;
-    void build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
-    void keep(const ChainSource& source, const std::string& architecture, const std::string& cubin);
+    std::string path_of(const std::string& fingerprint, size_t cubin) const;
+    Cubins read(const std::string& fingerprint, size_t count) const;
+    void keep(const ChainSource& source, const std::string& fingerprint, const std::string& architecture,
+              const Cubins& cubins, const Cubins& ptx) const;
 
     KernelStoreOptions options_;
     std::mutex mutex_;
     std::unique_ptr<Compiler> compiler_;
-    std::map<std::string, std::string> cubins_;  // by fingerprint
-    unsigned compiled_ = 0, from_disk_ = 0;
+    std::map<std::string, Cubins> cubins_;  // by fingerprint
 };
 
-/// What a chain's machine code depends on, as 40 hexadecimal digits.
+/// What the cubins of a source depend on, as 40 hexadecimal digits.
 std::string fingerprint(const ChainSource& source, const std::string& architecture);
 
 }  // namespace millrace::device::cuda

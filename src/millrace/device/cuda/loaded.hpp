@@ -105,15 +105,9 @@ public:
     Loaded(CudaDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const ProgramSource source = make_program_source(*program_, steps_);
-        std::vector<const ChainSource*> parts{&source.usual};
-        for (const ChainSource* const part : {&source.one_lane, &source.most_lanes})
-            if (!part->kernels.empty()) parts.push_back(part);
-        modules_ = device_.modules_of(parts);
-        launches_ = make_launches(source.usual.kernels, *modules_.front());
-        if (parts.size() > 1) {
-            one_lane_launches_ = make_launches(source.one_lane.kernels, *modules_[1]);
-            most_lanes_launches_ = make_launches(source.most_lanes.kernels, *modules_[2]);
-        }
+        const std::vector<const ChainSource*> sources{&source.usual, &source.one_lane, &source.most_lanes};
+        modules_ = device_.modules_of(sources);
+        for (size_t i = 0; i < sources.size(); ++i) launches_.push_back(make_launches(*sources[i], *modules_[i]));
         bring_tables();
     }
     ~Loaded() override {
@@ -123,52 +117,48 @@ public:
         stage_tables_.clear();
     }
     const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
-        const KernelLanes lanes = one_lane_launches_.empty() ? KernelLanes::usual : lanes_for(count, mean_bytes);
-        const Launch& own = (lanes == KernelLanes::one    ? one_lane_launches_
-                             : lanes == KernelLanes::most ? most_lanes_launches_
-                                                          : launches_)[step];
-        return own.function != nullptr ? own : launches_[step];
+        const Launch& own = launches_[static_cast<size_t>(lanes_for(count, mean_bytes))][step];
+        return own.function != nullptr ? own : launches_[static_cast<size_t>(KernelLanes::usual)][step];
     }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
     /// Of a program whose steps are resident.
     ResidentFunction resident() const {
-        const Launch& own = launches_.front();
+        const Launch& own = launches_.front().front();
         return {own.function, own.threads, own.packets, own.block_bytes, tables(), own.name};
     }
 
 private:
-    std::vector<Launch> make_launches(const std::vector<Kernel>& kernels, const LoadedModule& module) {
-        std::vector<Launch> launches;
-        const std::string chain = "chain '" + program_->name + "'";
-        for (size_t i = 0; i < kernels.size(); ++i) {
-            const Kernel& kernel = kernels[i];
-            if (kernel.name.empty()) {  // as usual
-                launches.emplace_back();
-                continue;
-            }
-            Launch launch{nullptr,
-                          kernel.threads,
-                          kernel.packets,
-                          kernel.spread,
-                          kernel.most_blocks,
-                          kernel.block_bytes,
-                          steps_[i].kind == Step::Kind::nodes,
-                          nullptr};
-            launch.function = device_.function_of(module, kernel.name, chain);
-            if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
-                if (const Result result = device_.driver_.function_set(launch.function, kMaxDynamicShared,
-                                                                       static_cast<int>(launch.block_bytes));
-                    result != kSuccess)
-                    throw DeviceError(fmt::format("{}: {}: no {} bytes of shared memory for a block: {}",
-                                                  device_.describe(), chain, launch.block_bytes,
-                                                  device_.driver_.text(result)));
-            launch.name = &*device_.launch_names_
-                                .insert(chain + ", " +
-                                        (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i])))
-                                .first;
-            launches.push_back(launch);
-        }
+    /// By step; those that the source has no kernel for have no function.
+    std::vector<Launch> make_launches(const ChainSource& source, const LoadedModules& modules) {
+        std::vector<Launch> launches(steps_.size());
+        for (size_t i = 0; i < modules.size(); ++i)
+            for (const Kernel& kernel : source.cubins[i]) launches[kernel.step] = make_launch(kernel, *modules[i]);
         return launches;
+    }
+
+    Launch make_launch(const Kernel& kernel, const LoadedModule& module) {
+        const std::string chain = "chain '" + program_->name + "'";
+        const Step& step = steps_[kernel.step];
+        Launch launch{nullptr,
+                      kernel.threads,
+                      kernel.packets,
+                      kernel.spread,
+                      kernel.most_blocks,
+                      kernel.block_bytes,
+                      step.kind == Step::Kind::nodes,
+                      nullptr};
+        launch.function = device_.function_of(module, kernel.name, chain);
+        if (launch.block_bytes > (step.resident ? 0 : kPlainBlockBytes))
+            if (const Result result = device_.driver_.function_set(launch.function, kMaxDynamicShared,
+                                                                   static_cast<int>(launch.block_bytes));
+                result != kSuccess)
+                throw DeviceError(fmt::format("{}: {}: no {} bytes of shared memory for a block: {}",
+                                              device_.describe(), chain, launch.block_bytes,
+                                              device_.driver_.text(result)));
+        launch.name = &*device_.launch_names_
+                            .insert(chain + ", " + (step.resident ? "resident kernel" : step_text(*program_, step)))
+                            .first;
+        return launch;
     }
 
     void bring_tables() {
@@ -198,8 +188,8 @@ private:
     }
 
     CudaDevice& device_;
-    std::vector<std::shared_ptr<LoadedModule>> modules_;
-    std::vector<Launch> launches_, one_lane_launches_, most_lanes_launches_;
+    std::vector<std::shared_ptr<LoadedModules>> modules_;
+    std::vector<std::vector<Launch>> launches_;  // by KernelLanes, and step
     std::vector<std::byte> tables_;
     std::vector<std::unique_ptr<LoadedImage>> images_;
     std::vector<std::unique_ptr<StageTables>> stage_tables_;  // of stages with several nodes
@@ -212,9 +202,9 @@ public:
             task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
         threads_ = source.threads;
         items_ = source.items;
-        const ChainSource alone{.nfs = {}, .chain = source.unit, .kernels = {}};
-        module_ = device_.modules_of({&alone}).front();
-        function_ = device_.function_of(*module_, source.kernel, name_);
+        const ChainSource alone{.nfs = {}, .chain = source.unit, .cubins = {{}}};
+        modules_ = device_.modules_of({&alone}).front();
+        function_ = device_.function_of(*modules_->front(), source.kernel, name_);
         image_.emplace(device_, image);
         tables_ = image_->tables();
         tables_.resize((tables_.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
@@ -236,7 +226,7 @@ private:
     CudaDevice& device_;
     const std::string name_;
     unsigned threads_ = 0, items_ = 0;
-    std::shared_ptr<LoadedModule> module_;
+    std::shared_ptr<LoadedModules> modules_;
     Function function_ = nullptr;
     std::optional<LoadedImage> image_;
     std::vector<std::byte> tables_;

@@ -5,31 +5,34 @@
 
 namespace millrace::device::cuda {
 
-std::vector<std::shared_ptr<CudaDevice::LoadedModule>> CudaDevice::modules_of(
+std::vector<std::shared_ptr<CudaDevice::LoadedModules>> CudaDevice::modules_of(
     const std::vector<const ChainSource*>& sources) {
-    std::vector<std::shared_ptr<LoadedModule>> modules;
+    std::vector<std::string> names;
+    std::vector<std::shared_ptr<LoadedModules>> modules;
     std::vector<const ChainSource*> missing;
     for (const ChainSource* const source : sources) {
-        modules.push_back(modules_[fingerprint(*source, architecture_)].lock());
+        names.push_back(fingerprint(*source, architecture_));
+        modules.push_back(source->cubins.empty() ? std::make_shared<LoadedModules>() : modules_[names.back()].lock());
         if (modules.back() == nullptr) missing.push_back(source);
     }
-    std::vector<std::string> cubins;
+    std::vector<Cubins> cubins;
     try {
         cubins = kernels_.cubins(missing, architecture_);
     } catch (const CompileError& e) {
         throw DeviceError(describe() + ": " + e.what());
     }
-    auto cubin = cubins.begin();
+    auto own = cubins.begin();
     for (size_t i = 0; i < sources.size(); ++i) {
         if (modules[i] != nullptr) continue;
-        modules[i] = load_module(*cubin++, sources[i]->chain.name);
-        modules_[fingerprint(*sources[i], architecture_)] = modules[i];
+        modules[i] = std::make_shared<LoadedModules>();
+        for (const std::string& cubin : *own++) modules[i]->push_back(load_module(cubin, sources[i]->chain.name));
+        modules_[names[i]] = modules[i];
     }
     return modules;
 }
 
-std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::load_module(const std::string& cubin, const std::string& name) {
-    auto module = std::make_shared<LoadedModule>(*this);
+std::unique_ptr<CudaDevice::LoadedModule> CudaDevice::load_module(const std::string& cubin, const std::string& name) {
+    auto module = std::make_unique<LoadedModule>(*this);
     const ResidentKernels::Pause pause(resident_);
     if (!pause) throw DeviceError(describe() + ": no kernels can be loaded: the GPU does not answer");
     if (const Result result = driver_.module_load(&module->module, cubin.data()); result != kSuccess)
