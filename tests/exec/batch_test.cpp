@@ -92,7 +92,7 @@ TEST(Batches, AreOfOneAfterTheOther) {
         EXPECT_EQ(batch.record().order, 0u);
         EXPECT_TRUE(batch.record().marks.empty());
         input.frames.count = 7;
-        BatchSubmission& submission = batch.lay_down();
+        BatchSubmission& submission = batch.lay_down(BatchPart::all);
         EXPECT_EQ(batch.state(), Batch::State::laid_out);
         static_assert(std::is_same_v<decltype(submission.input()), const BatchInput&>, "who submits writes no input");
         std::thread other([&submission] {
@@ -124,7 +124,7 @@ TEST(Batches, KeepTheMemoryOfTheirListsFromOneToTheNext) {
     const auto device = std::make_shared<device::sim::SimDevice>();
     Batch batch(device, 64, 4096, false);
     batch.begin(nullptr);
-    BatchRecord& record = batch.lay_down().record();
+    BatchRecord& record = batch.lay_down(BatchPart::all).record();
     record.pieces.resize(64);
     const void* const pieces = record.pieces.data();
     batch.end();

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <rte_cycles.h>
 
+#include <numeric>
+
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/offload/finish/arrivals.hpp"
 #include "millrace/exec/offload/chains/chain_loader.hpp"
@@ -37,8 +39,10 @@ const std::vector<Fault> kSilent{{Fault::Kind::slow, 0, UINT64_MAX}};
 /// All parts, put together as an engine does.
 struct Parts {
     explicit Parts(std::vector<Fault> faults = {}, OffloadOptions with = small(), const std::string& nfs = "[mirror]")
-        : device(std::make_shared<SimDevice>(with_faults(std::move(faults)))), options(std::move(with)),
-          configuration(test::make_configuration(nfs, "sim")), program(configuration.chains[0]), counters(*program) {
+        : Parts(std::make_shared<SimDevice>(with_faults(std::move(faults))), std::move(with), nfs) {}
+    Parts(std::shared_ptr<SimDevice> on, OffloadOptions with, const std::string& nfs)
+        : device(std::move(on)), options(std::move(with)), configuration(test::make_configuration(nfs, "sim")),
+          program(configuration.chains[0]), counters(*program) {
         test::frame_pool();
         loader.load(program, counters, queue);
     }
@@ -60,6 +64,14 @@ struct Parts {
         return status;
     }
 
+    /// Takes the oldest batch in, which is back.
+    void take_in() {
+        Batch& batch = *batches.in_flight().front();
+        batches.retire();
+        completion.deliver(batch, rte_rdtsc());
+        batches.end(batch);
+    }
+
     std::shared_ptr<SimDevice> device;
     OffloadOptions options;
     chain::Configuration configuration;
@@ -77,6 +89,7 @@ struct Parts {
     BatchLauncher launcher{device, device->order_gate(), batches, states, timeline, nullptr, options};
     Arrivals arrivals{device, states, timeline, options.events, options.patience};
     FailOver fail_over{device, states, launcher, batches, queues, cpu, nullptr};
+    Completion completion{collector, nullptr, cpu, timeline, 32};
 };
 
 TEST(ChainQueues, KnowEachChainByItsNameAndItsGenerationByItsProgram) {
@@ -158,10 +171,7 @@ TEST(Arrivals, WaitForABatchAndRememberHowLongItTook) {
     ASSERT_EQ(parts.wait(), Status::ok);
     EXPECT_EQ(batch.state(), Batch::State::back);
     EXPECT_GT(parts.arrivals.round_trip(), 0u);
-    Completion completion(parts.collector, nullptr, parts.cpu, parts.timeline, 32);
-    parts.batches.retire();
-    completion.deliver(batch, rte_rdtsc());
-    parts.batches.end(batch);
+    parts.take_in();
     EXPECT_EQ(parts.collector.outcomes.size(), 32u);
     EXPECT_EQ(parts.counters.retried_on_cpu.get(), 0u);
     EXPECT_EQ(parts.batches.idle(), 2u);
@@ -169,7 +179,7 @@ TEST(Arrivals, WaitForABatchAndRememberHowLongItTook) {
 
 TEST(Arrivals, AskForManyEventsOnceTheResultsAreHere) {
     const std::string rule = "'alert udp any any -> any any (msg:\"x\"; sid:";
-    Parts parts({}, small(),
+    Parts parts(std::vector<Fault>(), small(),
                 "[nids: {eve: \"" + testing::TempDir() + "arrivals.json\", rule: [" + rule + "1;)', " + rule +
                     "2;)', " + rule + "3;)']}]");
     parts.receive(32);
@@ -194,11 +204,88 @@ TEST(Arrivals, GiveUpADeviceThatDoesNotAnswer) {
     EXPECT_EQ(parts.wait(), Status::lost);
 }
 
-TEST(FailOver, RunsTheBatchesInTheirOrderAndThenThoseThatWait) {
-    Parts parts(kSilent);
+/// Remembers the steps that were launched; it takes its time for each.
+class NotingDevice : public SimDevice {
+public:
+    Status launch(device::StreamId stream, const device::LoadedProgram& program, size_t step,
+                  const device::BatchView& batch) override {
+        steps.push_back(step);
+        return SimDevice::launch(stream, program, step, batch);
+    }
+    std::vector<size_t> steps;
+};
+
+TEST(LongBatches, HaveTheirOrderedKernelsLaunchedOnceTheOthersAreDone) {
+    const auto device = std::make_shared<NotingDevice>();
+    OffloadOptions options = small();
+    options.long_batch_bytes = 0;
+    Parts parts(device, options, "[policer: {per: flow, rate: 1Gbps}, mirror]");
+    const LoadedChain& chain = *parts.queue.chain;
+    ASSERT_GT(chain.ordered_from, 0u);
+    ASSERT_LT(chain.ordered_from, chain.ordered_to);
+    parts.receive(32);
+    ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
+    const Batch& batch = *parts.batches.in_flight().front();
+    EXPECT_EQ(batch.state(), Batch::State::half);
+    EXPECT_EQ(device->steps.size(), chain.ordered_from);
+    unsigned asked = 0;
+    while (batch.state() == Batch::State::half) {
+        EXPECT_EQ(device->steps.size(), chain.ordered_from) << "a kernel with an order was launched too early";
+        EXPECT_EQ(parts.arrivals.poll(*parts.batches.in_flight().front()), Status::pending);
+        EXPECT_EQ(parts.launcher.submit_ordered(), Status::ok);
+        ++asked;
+    }
+    EXPECT_GT(asked, 1u) << "the device was done at once";
+    std::vector<size_t> all(chain.loaded->steps().size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(device->steps, all);
+    EXPECT_EQ(batch.record().order, 1u);
+    ASSERT_EQ(parts.wait(), Status::ok);
+    parts.take_in();
+    EXPECT_EQ(parts.collector.outcomes.size(), 32u);
+    EXPECT_EQ(parts.counters.retried_on_cpu.get(), 0u);
+}
+
+TEST(LongBatches, KeepShortOnesBehindThemInOrder) {
+    const auto device = std::make_shared<NotingDevice>();
+    OffloadOptions options = small();
+    options.depth = 4;
+    options.long_batch_bytes = 1000;
+    Parts parts(device, options, "[policer: {per: flow, rate: 1Gbps}, mirror]");
+    for (const size_t packets : {32, 1, 1}) {
+        parts.receive(packets);
+        ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
+        EXPECT_EQ(parts.batches.in_flight().back()->part(), BatchPart::unordered) << packets;
+    }
+    for (uint64_t order = 1; order <= 3; ++order) {
+        const Batch& batch = *parts.batches.in_flight().front();
+        while (batch.state() == Batch::State::half) ASSERT_EQ(parts.launcher.submit_ordered(), Status::ok);
+        EXPECT_EQ(batch.record().order, order);
+        ASSERT_EQ(parts.wait(), Status::ok);
+        parts.take_in();
+    }
+    parts.receive(1);
+    ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
+    EXPECT_EQ(parts.batches.in_flight().back()->part(), BatchPart::all) << "no long one is before it";
+    ASSERT_EQ(parts.wait(), Status::ok);
+    parts.take_in();
+    EXPECT_EQ(parts.collector.outcomes.size(), 35u);
+    for (size_t i = 0; i < 35; ++i) EXPECT_EQ(parts.collector.outcomes[i].number, i + 1);
+    EXPECT_EQ(parts.counters.retried_on_cpu.get(), 0u);
+}
+
+class FailOverOf : public testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(WholeAndHalves, FailOverOf, testing::Values(OffloadOptions().long_batch_bytes, 0));
+
+TEST_P(FailOverOf, BatchesRunsThemInTheirOrderAndThenThoseThatWait) {
+    OffloadOptions options = small();
+    options.long_batch_bytes = GetParam();
+    Parts parts(kSilent, options, "[policer: {per: flow, rate: 1Gbps}, mirror]");
     parts.receive(70);
     ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
     ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
+    EXPECT_EQ(parts.batches.in_flight().front()->state(),
+              GetParam() == 0 ? Batch::State::half : Batch::State::submitted);
     parts.fail_over.run(Status::lost, 70);
     ASSERT_EQ(parts.collector.outcomes.size(), 70u);
     for (size_t i = 0; i < 70; ++i) EXPECT_EQ(parts.collector.outcomes[i].number, i + 1);

@@ -80,14 +80,16 @@ private:
     std::ostringstream text_;
 };
 
-/// Puts the frames through the chain on `device`, with a thread for its calls or without, and says how that went.
+/// Puts the frames through the chain on `device`, with a thread for its calls or without, kernels that have an order by
+/// themselves or not, and says how that went.
 std::string run_wild(const std::shared_ptr<device::Device>& device, const std::string& name, int64_t target,
-                     device::Mode mode, bool thread) {
+                     device::Mode mode, bool thread, bool halves) {
     const std::vector<Frame> frames = frames_with_a_mark();
     const EngineRun expected = run_on_cpu(make_configuration(chain_text(target), "cpu"), frames, 100);
     exec::OffloadOptions options;
     options.mode = mode;
     if (thread) options.call_thread = std::make_shared<exec::CallThread>();
+    if (halves) options.long_batch_bytes = 0;
     const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options,
                                         Work::fault);
     size_t right = 0;
@@ -102,17 +104,17 @@ std::string run_wild(const std::shared_ptr<device::Device>& device, const std::s
 
 /// The whole life of a program whose GPU faults; it ends the process. A fault poisons the process, so it must be one of
 /// its own.
-[[noreturn]] void live_through_a_fault(int64_t target, device::Mode mode, bool thread) {
+[[noreturn]] void live_through_a_fault(int64_t target, device::Mode mode, bool thread, bool halves) {
     alarm(120);  // nothing may hang, at the end neither
     {
         const Log log;
         std::string first, second = "works";
         {
             auto device = std::make_shared<device::cuda::CudaDevice>();
-            first = run_wild(device, "cuda", target, mode, thread);
+            first = run_wild(device, "cuda", target, mode, thread, halves);
         }
         try {
-            second = run_wild(std::make_shared<device::cuda::CudaDevice>(), "cuda", target, mode, thread);
+            second = run_wild(std::make_shared<device::cuda::CudaDevice>(), "cuda", target, mode, thread, halves);
         } catch (const device::DeviceError& e) {
             second = std::string("is refused: ") + e.what();
         }
@@ -134,8 +136,10 @@ TEST_P(Faults, OfAnNfThatWritesOutOfBoundsLoseNothing) {
         const Log log;
         for (const device::Mode mode : kWays)
             for (const bool thread : {false, true})
-                EXPECT_EQ(run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0, mode, thread),
-                          "every packet right, some on the CPU");
+                for (const bool halves : {false, true})
+                    EXPECT_EQ(
+                        run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0, mode, thread, halves),
+                        "every packet right, some on the CPU");
         EXPECT_NE(log.text().find("a copy, a kernel or an allocation has failed; its chains go on on the CPU"),
                   std::string::npos)
             << log.text();
@@ -144,12 +148,12 @@ TEST_P(Faults, OfAnNfThatWritesOutOfBoundsLoseNothing) {
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
     // In the first page, and where no program has memory.
     constexpr int64_t kFirst = 64, kNowhere = -(int64_t{1} << 20);
-    for (const auto& [target, mode, thread] : {std::tuple{kFirst, kWays[0], false},
-                                               {kNowhere, kWays[0], false},
-                                               {kFirst, kWays[0], true},
-                                               {kFirst, kWays[1], false}})
+    for (const auto& [target, mode, thread, halves] : {std::tuple{kFirst, kWays[0], false, false},
+                                                       {kNowhere, kWays[0], false, true},
+                                                       {kFirst, kWays[0], true, true},
+                                                       {kFirst, kWays[1], false, false}})
         EXPECT_EXIT(
-            live_through_a_fault(target, mode, thread), testing::ExitedWithCode(0),
+            live_through_a_fault(target, mode, thread, halves), testing::ExitedWithCode(0),
             "CUDA_ERROR_[A-Z_]+.*under way:.*chain 'test', (wild|resident kernel).*go on on the CPU.*"
             "every packet right, some on the CPU.*a second device of this process (every packet right|is refused)");
 }

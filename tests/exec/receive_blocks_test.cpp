@@ -207,7 +207,7 @@ TEST(ReceiveBlockFaults, LoseNothingWhenTheDeviceFails) {
                 sim.faults = {{kind, after}};
                 exec::OffloadOptions options;
                 options.mode = mode;
-                if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
+                if (runs / 2 % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
                 const EngineRun run = run_contiguous(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames,
                                                      100, options, Work::fault);
                 expect_conserved(run, frames.size());

@@ -21,18 +21,23 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, lab::Threading, device::Mode, bool>> {};
+/// The last one: OffloadOptions::long_batch_bytes.
+class Workers
+    : public testing::TestWithParam<std::tuple<std::string, unsigned, lab::Threading, device::Mode, bool, size_t>> {};
+
+const size_t kLong = exec::OffloadOptions().long_batch_bytes;
 
 std::string test_name(const testing::TestParamInfo<Workers::ParamType>& info) {
-    const auto& [device, workers, threading, mode, call_thread] = info.param;
+    const auto& [device, workers, threading, mode, call_thread, long_bytes] = info.param;
     return device_test_name({device, info.index}) + "with" + std::to_string(workers) +
            (threading == lab::Threading::full_path ? "" : "andMaster") +
-           (mode == device::Mode::fused ? "" : device::name_of(mode)) + (call_thread ? "andCallThread" : "");
+           (mode == device::Mode::fused ? "" : device::name_of(mode)) + (call_thread ? "andCallThread" : "") +
+           (long_bytes == kLong ? "" : "from" + std::to_string(long_bytes) + "bytes");
 }
 constexpr lab::Threading kThreadings[] = {lab::Threading::full_path, lab::Threading::master_worker};
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
-    const auto& [device, workers, threading, mode, call_thread] = GetParam();
+    const auto& [device, workers, threading, mode, call_thread, long_bytes] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
     const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" +
                              std::to_string(getpid()) + ".pcap";
@@ -41,6 +46,7 @@ TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     lab::set_threading(options, threading);
     options.offload.mode = mode;
     options.offload.calls_by_thread = call_thread;
+    options.offload.long_batch_bytes = long_bytes;
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
@@ -86,26 +92,38 @@ constexpr auto kFused = device::Mode::fused, kPersistent = device::Mode::persist
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers,
                          testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u),
                                           testing::ValuesIn(kThreadings), testing::Values(kFused),
-                                          testing::Values(false)),
+                                          testing::Values(false), testing::Values(kLong)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(OnPairs, Workers,
                          testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u),
-                                          testing::ValuesIn(kThreadings), testing::Values(kFused), testing::Bool()),
+                                          testing::ValuesIn(kThreadings), testing::Values(kFused), testing::Bool(),
+                                          testing::Values(kLong)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(OnLists, Workers,
                          testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u),
                                           testing::ValuesIn(kThreadings), testing::Values(kPersistent),
-                                          testing::Values(false)),
+                                          testing::Values(false), testing::Values(kLong)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers,
                          testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u),
                                           testing::Values(lab::Threading::full_path), testing::Values(kPersistent),
-                                          testing::Values(false)),
+                                          testing::Values(false), testing::Values(kLong)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(WithCallThread, Workers,
                          testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 4u),
                                           testing::ValuesIn(kThreadings), testing::Values(kFused),
-                                          testing::Values(true)),
+                                          testing::Values(true), testing::Values(kLong)),
+                         test_name);
+/// Batches whose ordered kernels go by themselves, all of them and some.
+INSTANTIATE_TEST_SUITE_P(InHalves, Workers,
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 4u),
+                                          testing::Values(lab::Threading::full_path), testing::Values(kFused),
+                                          testing::Bool(), testing::Values(0, 8192)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(InHalvesOnPairs, Workers,
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u),
+                                          testing::Values(lab::Threading::full_path), testing::Values(kFused),
+                                          testing::Bool(), testing::Values(0, 8192)),
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "millrace/io/memory/frame_ring.hpp"
 #include "millrace/io/metadata.hpp"
@@ -132,6 +133,12 @@ void be_patient(exec::OffloadOptions& options, Work work) {
     if (work != Work::fault) options.patience = std::max<std::chrono::nanoseconds>(options.patience, kPatience);
 }
 
+/// Tests have no long batches: every other run takes them all for long, so that both ways are compared.
+void take_turns(exec::OffloadOptions& options) {
+    static std::atomic<unsigned> runs{0};
+    if (++runs % 2 == 0) options.long_batch_bytes = 0;
+}
+
 /// No batch can be as large: room for more would only have to be cleared, which takes longer than to run some packets.
 uint32_t room_for(const std::vector<Frame>& frames, const chain::Configuration& configuration) {
     return static_cast<uint32_t>(std::min<size_t>(configuration.chains[0]->max_batch, frames.size() + 1));
@@ -146,6 +153,7 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     Collector collector;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
     be_patient(options, work);
+    take_turns(options);
     options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
     EngineRun result;
     {
@@ -179,6 +187,7 @@ EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Co
     Collector& collector = into != nullptr ? *into : own;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
     be_patient(options, work);
+    take_turns(options);
     options.pinned = device->pin(ring.memory().data(), ring.memory().size());
     options.blocks = true;
     options.frames = &collector;

@@ -48,6 +48,10 @@ size_t DevicePath::run_on_cpu(ChainQueue& queue, CpuPath& cpu, Placement::Member
 
 bool DevicePath::finish_front() {
     if (batches_.in_flight().empty() || failed_) return false;
+    if (const Status status = launcher_.submit_ordered(); status != Status::ok) {
+        give_up(status);
+        return false;
+    }
     Batch& batch = *batches_.in_flight().front();
     const Status status = arrivals_.poll(batch);
     if (status == Status::pending) return false;

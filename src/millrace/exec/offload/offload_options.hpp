@@ -19,6 +19,10 @@ namespace millrace::exec {
 struct OffloadOptions {
     unsigned depth = 4;                     ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;  ///< most packet-buffer bytes of one batch
+    /// Frames of so many bytes make a batch long: kernels that have an order are not put on its stream before those
+    /// that have none are done. Else they wait for batches before them on the GPU, in a queue of its hardware, of which
+    /// streams have few, and what stands behind them there waits, too.
+    size_t long_batch_bytes = size_t{4} << 20;
     device::Mode mode = device::Mode::fused;
     TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::automatic;

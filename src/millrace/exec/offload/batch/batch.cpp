@@ -18,8 +18,9 @@ BatchInput& Batch::begin(std::shared_ptr<const LoadedChain> chain) {
     return input_;
 }
 
-BatchSubmission& Batch::lay_down() {
-    assert(state() == State::idle);
+BatchSubmission& Batch::lay_down(BatchPart part) {
+    assert(state() == (part == BatchPart::ordered ? State::half : State::idle));
+    submission_.part_ = part;
     state_.store(State::laid_out, std::memory_order_relaxed);
     return submission_;
 }

@@ -17,7 +17,8 @@ struct BatchRecord {
     device::Status status = device::Status::ok;
     device::EventId done = 0;
     uint64_t number = 0;                       ///< on the resident kernel's list
-    uint64_t submit_begin = 0, submitted = 0;  ///< when its submission began, and when the device had all of it (TSC)
+    uint64_t submit_begin = 0, submitted = 0;  ///< when its submission began, and when the device had it (TSC)
+    uint64_t calls = 0;                        ///< TSC cycles that the driver was told of it, both parts
     uint64_t bytes_in = 0, bytes_back = 0;     ///< that cross the bus
     uint64_t order = 0;                        ///< among the device's ordered batches, from 1; 0: not ordered
     uint64_t submitted_ns = 0;                 ///< for the timeline, as `submitted`
@@ -42,6 +43,13 @@ struct BatchRecord {
 
 class Batch;
 
+/// What of a batch the driver is told of.
+enum class BatchPart : uint8_t {
+    all,
+    unordered,  ///< all up to its first kernel that has an order
+    ordered,    ///< from there on, once the rest is done
+};
+
 /// All of a batch that may be touched by who makes the driver's calls for it: the worker, or a CallThread. It reads
 /// what is laid out, and writes down what it has done.
 class BatchSubmission {
@@ -49,6 +57,7 @@ public:
     const BatchInput& input() const { return input_; }
     const BatchBuffers& buffers() const { return buffers_; }
     device::StreamId stream() const { return stream_; }
+    BatchPart part() const { return part_; }
     BatchRecord& record() { return record_; }
     /// It has been submitted, or that failed: the batch is the worker's again.
     inline void submitted(device::Status status);
@@ -61,6 +70,7 @@ private:
     const BatchInput& input_;
     const BatchBuffers& buffers_;
     device::StreamId stream_ = 0;
+    BatchPart part_ = BatchPart::all;
     BatchRecord record_;
 };
 
@@ -70,6 +80,7 @@ public:
     enum class State : uint8_t {
         idle,       ///< empty, or the worker writes its input
         laid_out,   ///< of who makes the calls: its input does not change any more
+        half,       ///< of the device but for what has an order; or of the worker, if that failed
         submitted,  ///< of the device; or of the worker, if that failed (record().status)
         rest,       ///< back but for what could only be asked for when the results were here
         back,       ///< of the worker, all of it
@@ -85,6 +96,7 @@ public:
     const BatchInput& input() const { return input_; }
     const BatchRecord& record() const { return submission_.record_; }
     device::StreamId stream() const { return submission_.stream_; }
+    BatchPart part() const { return submission_.part_; }
 
     State state() const { return state_.load(std::memory_order_acquire); }
     /// An idle batch is to take packets of that chain: its input, to be written until it is laid out.
@@ -94,8 +106,8 @@ public:
         input_.address = piece;
         submission_.stream_ = stream;
     }
-    /// Its input is whole: what the driver is to be told of it.
-    BatchSubmission& lay_down();
+    /// Its input is whole, or the device is done with the part before this one: what the driver is to be told of.
+    BatchSubmission& lay_down(BatchPart part);
     /// Once it has been submitted and the results are here: what the driver is to be told to bring the rest.
     BatchSubmission& ask_for_rest();
     /// All of it is back.
@@ -119,7 +131,8 @@ private:
 
 inline void BatchSubmission::submitted(device::Status status) {
     record_.status = status;
-    batch_.state_.store(Batch::State::submitted, std::memory_order_release);
+    batch_.state_.store(part_ == BatchPart::unordered ? Batch::State::half : Batch::State::submitted,
+                        std::memory_order_release);
 }
 
 }  // namespace millrace::exec

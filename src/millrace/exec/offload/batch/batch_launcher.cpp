@@ -11,7 +11,7 @@ using device::Status;
 BatchLauncher::BatchLauncher(std::shared_ptr<device::Device> device, const std::shared_ptr<device::OrderGate>& gate,
                              BatchPool& batches, OrderedState& states, const BatchTimeline& timeline,
                              Placement::Member* member, const OffloadOptions& options)
-    : batches_(batches), states_(states), timeline_(timeline), member_(member), options_(options),
+    : device_(device), batches_(batches), states_(states), timeline_(timeline), member_(member), options_(options),
       submission_(std::move(device), gate, timeline, options) {
     // A kernel that stays is told through memory.
     if (options.call_thread != nullptr && options.mode != device::Mode::persistent)
@@ -55,14 +55,44 @@ std::optional<Status> BatchLauncher::launch(ChainQueue& queue) {
     write_input(input, batch.buffers());
     input.laid_out = rte_rdtsc();
     if (status != Status::ok) return status;
-    BatchSubmission& laid_out = batch.lay_down();
+    const BatchPart part = first_part(input);
+    halves_ += part == BatchPart::unordered;
+    const Status submitted = submit(batch.lay_down(part));
+    if (!submissions_) batch.count_bytes();
+    return submitted;
+}
+
+/// How that went, as far as it is known.
+Status BatchLauncher::submit(BatchSubmission& part) {
     if (submissions_) {
-        submissions_->submit(&laid_out);
+        submissions_->submit(&part);
         return Status::ok;
     }
-    submission_.submit(laid_out);
-    batch.count_bytes();
-    return laid_out.record().status;
+    submission_.submit(part);
+    return part.record().status;
+}
+
+/// A worker's batches have the order of their launches: behind a long one all wait, as a flow may go on in them.
+BatchPart BatchLauncher::first_part(const BatchInput& input) const {
+    const LoadedChain& chain = *input.chain;
+    const bool is_ordered = chain.resident == nullptr && chain.ordered_from < chain.ordered_to;
+    const bool is_long = input.frames.crossing >= options_.long_batch_bytes && !chain.program->gpu_share.in_turn;
+    return is_ordered && (is_long || halves_ > 0) ? BatchPart::unordered : BatchPart::all;
+}
+
+Status BatchLauncher::submit_halves() {
+    for (Batch* const batch : batches_.in_flight()) {
+        if (batch->part() != BatchPart::unordered) continue;
+        if (batch->state() == Batch::State::laid_out) break;  // its first part is not there yet
+        Status status = batch->record().status;
+        if (status == Status::ok) status = device_->query(batch->record().done);
+        if (status == Status::pending) break;
+        if (status != Status::ok) return status;
+        --halves_;
+        status = submit(batch->lay_down(BatchPart::ordered));
+        if (status != Status::ok) return status;
+    }
+    return Status::ok;
 }
 
 /// The NFs' state, if the CPU had it meanwhile.

@@ -24,6 +24,9 @@ public:
     /// Puts a batch of the queue's first packets in flight, if there is room for one now; none if not. Else how that
     /// went, as far as it is known: a CallThread leaves it in the batch.
     std::optional<device::Status> launch(ChainQueue& queue);
+    /// Has the ordered parts of long batches submitted where the device is done with the rest, in order of launch.
+    /// What has gone wrong, or ok.
+    device::Status submit_ordered() { return halves_ == 0 ? device::Status::ok : submit_halves(); }
     /// Waits until nobody makes calls for a batch any more.
     void wait() const {
         if (submissions_) submissions_->wait();
@@ -35,10 +38,15 @@ private:
         Submission& submission;
         void operator()(void* batch) const { submission.submit(*static_cast<BatchSubmission*>(batch)); }
     };
+    BatchPart first_part(const BatchInput& input) const;
+    device::Status submit(BatchSubmission& part);
+    device::Status submit_halves();
     device::Status bring_state(ChainQueue& queue, device::StreamId stream);
 
+    const std::shared_ptr<device::Device> device_;
     BatchPool& batches_;
     OrderedState& states_;
+    size_t halves_ = 0;  // batches in flight whose ordered parts have not been submitted
     const BatchTimeline& timeline_;
     Placement::Member* const member_;
     const OffloadOptions& options_;

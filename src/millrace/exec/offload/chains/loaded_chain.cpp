@@ -37,8 +37,13 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
                                   std::to_string(device::kMaxSequences) + " network functions with state");
     for (const uint16_t node : ordered) sequences.push_back(gate.sequence_of(program->nodes[node].nf->image()));
     loaded = device->load(program, steps_of(*program, options));
+    const std::vector<device::Step>& steps = loaded->steps();
+    const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
+    ordered_from = static_cast<size_t>(std::find_if(steps.begin(), steps.end(), is_ordered) - steps.begin());
+    ordered_to = static_cast<size_t>(std::find_if(steps.rbegin(), steps.rend(), is_ordered).base() - steps.begin());
+    ordered_to = std::max(ordered_from, ordered_to);
     if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
-    for (const device::Step& step : loaded->steps())
+    for (const device::Step& step : steps)
         step_names.push_back(name_in(options.track, device::step_text(*program, step)));
     for (const device::StateArray& state : loaded->states()) {
         needs.state_bytes += state.bytes;

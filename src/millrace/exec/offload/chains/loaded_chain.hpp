@@ -39,6 +39,9 @@ struct LoadedChain {
     Prefixes prefixes;
     nf::Growth growth;        ///< most bytes that a packet grows on its way
     bool reads_time = false;  ///< an NF looks at when packets came
+    /// Steps that have an order, with all between them: from the first one to behind the last one; none: both are the
+    /// number of steps.
+    size_t ordered_from = 0, ordered_to = 0;
     /// By sequence of the steps (device::Step::first_sequence).
     std::vector<std::shared_ptr<device::StateSequence>> sequences;
     std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none

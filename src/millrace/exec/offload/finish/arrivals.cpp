@@ -35,7 +35,8 @@ Status Arrivals::poll(Batch& batch) {
 /// Brings the batch a state on, if it can be: ok once all of it is back.
 Status Arrivals::bring(Batch& batch) {
     const Batch::State state = batch.state();
-    if (state == Batch::State::laid_out) return too_late(batch) ? Status::lost : Status::pending;
+    if (state == Batch::State::laid_out || state == Batch::State::half)
+        return too_late(batch) ? Status::lost : Status::pending;
     if (batch.record().status != Status::ok) return batch.record().status;
     Status status = ask_device(batch);
     if (status == Status::pending) {

@@ -68,7 +68,7 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     counters.add(BatchStage::waiting, input.begun - input.bursts.front().arrival);
     counters.add(BatchStage::layout, input.laid_out - input.begun);
     counters.add(BatchStage::in_line, record.submit_begin - std::min(input.laid_out, record.submit_begin));
-    counters.add(BatchStage::calls, record.submitted - record.submit_begin);
+    counters.add(BatchStage::calls, record.calls);
     counters.add(BatchStage::round_trip, back - std::min(record.submitted, back));
     counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : input.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);

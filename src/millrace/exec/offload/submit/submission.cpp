@@ -22,22 +22,28 @@ Submission::Submission(std::shared_ptr<device::Device> device, std::shared_ptr<d
 
 void Submission::submit(BatchSubmission& batch) {
     BatchRecord& record = batch.record();
-    record.submit_begin = rte_rdtsc();
+    const uint64_t begin = rte_rdtsc();
     timeline_.mark(batch, nullptr);
     const Status status = batch.input().chain->resident != nullptr ? put_on_list(batch) : put_on_stream(batch);
-    record.submitted_ns = timeline_.now_ns();
-    record.submitted = rte_rdtsc();
+    const uint64_t end = rte_rdtsc();
+    record.calls += end - begin;
+    if (batch.part() != BatchPart::ordered) {
+        record.submit_begin = begin;
+        record.submitted_ns = timeline_.now_ns();
+        record.submitted = end;
+    }
     batch.submitted(status);
 }
 
-/// All calls that a batch takes.
+/// All calls that a part of a batch takes.
 Status Submission::put_on_stream(BatchSubmission& batch) {
-    Status status = send(batch);
+    Status status = batch.part() != BatchPart::ordered ? send(batch) : Status::ok;
     if (status == Status::ok)
         status = batch.input().chain->program->gpu_share.in_turn
                      ? device_->turns().take(*device_, batch.stream(), [&] { return run_steps(batch); })
                      : run_steps(batch);
-    return status == Status::ok ? fetch(batch) : status;
+    if (status != Status::ok) return status;
+    return batch.part() == BatchPart::unordered ? device_->announce(batch.stream(), batch.record().done) : fetch(batch);
 }
 
 Status Submission::send(BatchSubmission& batch) {
@@ -115,31 +121,33 @@ Status Submission::send_staged(BatchSubmission& batch) {
 
 /// Batches of several devices follow each other in the order of their launches.
 Status Submission::run_steps(BatchSubmission& batch) {
-    const BatchInput& input = batch.input();
-    device::BatchView view = input.view;
-    const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
-    const std::vector<device::Step>& steps = input.chain->loaded->steps();
-    const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
-    const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
-    const auto launch = [&](auto from, auto to) {
-        Status status = Status::ok;
-        for (auto step = from; step != to && status == Status::ok; ++step)
-            if (step->kind != device::Step::Kind::gather || input.transfer == TransferIn::gather) {
-                const auto index = static_cast<size_t>(step - steps.begin());
-                status = device_->launch(batch.stream(), *input.chain->loaded, index, view);
-                timeline_.mark(batch, input.chain->step_names[index], input.frames.crossing);
-            }
-        return status;
-    };
-    if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
-    {
+    const LoadedChain& chain = *batch.input().chain;
+    device::BatchView view = batch.input().view;
+    if (batch.part() != BatchPart::ordered) {
+        const Status status = launch_steps(batch, view, 0, chain.ordered_from);
+        if (status != Status::ok || batch.part() == BatchPart::unordered) return status;
+    }
+    if (chain.ordered_from < chain.ordered_to) {
         const std::lock_guard launching(gate_->launching);
         Status status = begin_order(batch, view);
-        if (status == Status::ok) status = launch(first, behind);
+        if (status == Status::ok) status = launch_steps(batch, view, chain.ordered_from, chain.ordered_to);
         if (status == Status::ok && between_devices_) status = leave_to_others(batch);
         if (status != Status::ok) return status;
     }
-    return launch(behind, steps.end());
+    return launch_steps(batch, view, chain.ordered_to, chain.loaded->steps().size());
+}
+
+/// Those from `from` to before `to`.
+Status Submission::launch_steps(BatchSubmission& batch, const device::BatchView& view, size_t from, size_t to) {
+    const BatchInput& input = batch.input();
+    Status status = Status::ok;
+    for (size_t i = from; i < to && status == Status::ok; ++i) {
+        if (input.chain->loaded->steps()[i].kind == device::Step::Kind::gather && input.transfer != TransferIn::gather)
+            continue;
+        status = device_->launch(batch.stream(), *input.chain->loaded, i, view);
+        timeline_.mark(batch, input.chain->step_names[i], input.frames.crossing);
+    }
+    return status;
 }
 
 /// The ordered parts of batches come one after the other, as they are launched.
@@ -217,9 +225,7 @@ Status Submission::put_on_list(BatchSubmission& batch) {
         work.out[i] = {static_cast<uint8_t*>(back[i].host), reinterpret_cast<uint8_t*>(back[i].device), back[i].bytes};
         record.bytes_back += back[i].bytes;
     }
-    const std::vector<device::Step>& steps = input.chain->loaded->steps();
-    if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); }))
-        return input.chain->resident->submit(work, record.number);
+    if (input.chain->ordered_from == input.chain->ordered_to) return input.chain->resident->submit(work, record.number);
     // Batches must be on the lists in the order of their sequence: a kernel that waits for a batch behind another of
     // its own list would wait for ever.
     device::OrderGate& gate = *gate_;

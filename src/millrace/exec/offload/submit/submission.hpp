@@ -12,7 +12,7 @@ class Submission {
 public:
     Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
                const BatchTimeline& timeline, const OffloadOptions& options);
-    /// Tells the device all of a batch that is laid out; its record says how that went.
+    /// Tells the device of the part of a batch that is laid out; its record says how that went.
     void submit(BatchSubmission& batch);
 
 private:
@@ -24,6 +24,7 @@ private:
     device::Status send_packed(BatchSubmission& batch);
     device::Status send_staged(BatchSubmission& batch);
     device::Status run_steps(BatchSubmission& batch);
+    device::Status launch_steps(BatchSubmission& batch, const device::BatchView& view, size_t from, size_t to);
     device::Status begin_order(BatchSubmission& batch, device::BatchView& view);
     device::Status leave_to_others(BatchSubmission& batch);
     static void list_back(const BatchSubmission& batch, std::vector<device::CopyPiece>& pieces);
