@@ -59,7 +59,8 @@ void Streams::give(device::StreamId stream) {
 }
 
 TrustedKernels::TrustedKernels(device::Device& device)
-    : enter(load<device::Enter>(device, "packets into a tenant's window", "millrace::device::Enter")),
+    : copy(load<device::CopyWords>(device, "packets to a GPU and back", "millrace::device::CopyWords")),
+      enter(load<device::Enter>(device, "packets into a tenant's window", "millrace::device::Enter")),
       leave(load<device::Leave>(device, "packets out of a tenant's window", "millrace::device::Leave")) {}
 
 ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, const TrustedKernels& kernels,
@@ -213,18 +214,25 @@ void ConfinedLane::write(Slot& slot, std::span<const Shown> packets) const {
     }
 }
 
+/// Both begin at a multiple of four bytes, and have as many.
+Status ConfinedLane::copy(void* to, const void* from, size_t bytes) {
+    return function_.device_.launch(stream_.id(), *function_.kernels_.copy,
+                                    {static_cast<const uint32_t*>(from), static_cast<uint32_t*>(to),
+                                     static_cast<uint32_t>(bytes / sizeof(uint32_t))});
+}
+
 /// In order on one stream: the question, three kernels, the answer.
 Status ConfinedLane::put(Slot& slot, uint32_t count, bool kernels) {
     device::Device& device = function_.device_;
     slot.runs = true;
-    Status status = device.copy_to_device(stream_.id(), slot.question.address(), slot.host_question.get(),
-                                          sizeof(ConfinedHead) + size_t{count} * function_.question_stride_);
+    const auto there = [](const device::DeviceMemory& memory) { return reinterpret_cast<void*>(memory.address()); };
+    Status status = copy(there(slot.question), slot.host_question.get(),
+                         sizeof(ConfinedHead) + size_t{count} * function_.question_stride_);
     const auto run = [&] { return launch(slot, count); };
     if (status == Status::ok && kernels)
         status = share_.in_turn ? device.turns().take(device, stream_.id(), run) : run();
     if (status == Status::ok)
-        status = device.copy_to_host(stream_.id(), slot.host_answer.get(), slot.answer.address(),
-                                     size_t{count} * function_.answer_stride_);
+        status = copy(slot.host_answer.get(), there(slot.answer), size_t{count} * function_.answer_stride_);
     if (status == Status::ok) status = device.record(stream_.id(), slot.event);
     return status;
 }

@@ -59,7 +59,7 @@ private:
 struct TrustedKernels {
     /// Throws DeviceError.
     explicit TrustedKernels(device::Device& device);
-    std::shared_ptr<device::LoadedTask> enter, leave;
+    std::shared_ptr<device::LoadedTask> copy, enter, leave;
 };
 
 class ConfinedFunction;
@@ -104,6 +104,7 @@ private:
         std::array<uint16_t, kMaxPackets> back_bytes{};
     };
     void write(Slot& slot, std::span<const Shown> packets) const;
+    device::Status copy(void* to, const void* from, size_t bytes);
     /// `kernels`: or only the question and the answer.
     device::Status put(Slot& slot, uint32_t count, bool kernels = true);
     device::Status launch(Slot& slot, uint32_t count);

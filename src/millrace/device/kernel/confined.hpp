@@ -62,7 +62,20 @@ MILLRACE_DEVICE uint8_t* frame_of(const ConfinedHead& head, uint32_t item) {
 
 }  // namespace detail
 
-/// A task (device.hpp): `in` is a question, of `count` packets.
+/// A task (device.hpp): copies `count` words. Where one of both is memory of the host it does what a copy engine does,
+/// but waits for nothing else: an engine takes the copies of all streams one after the other, and one whose stream is
+/// still at a kernel holds up all behind it.
+struct CopyWords {
+    struct Tables {
+        uint32_t unused;
+    };
+    template <class L>
+    MILLRACE_DEVICE static void run(const void*, const uint32_t* in, uint32_t* out, uint32_t, uint32_t item, L) {
+        out[item] = in[item];
+    }
+};
+
+/// A task: `in` is a question, of `count` packets.
 struct Enter {
     struct Tables {
         uint32_t unused;

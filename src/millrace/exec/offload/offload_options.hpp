@@ -22,7 +22,7 @@ struct OffloadOptions {
     /// Frames of so many bytes make a batch long: kernels that have an order are not put on its stream before those
     /// that have none are done. Else they wait for batches before them on the GPU, in a queue of its hardware, of which
     /// streams have few, and what stands behind them there waits, too.
-    size_t long_batch_bytes = size_t{4} << 20;
+    size_t long_batch_bytes = size_t{12} << 20;
     device::Mode mode = device::Mode::fused;
     TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::automatic;
