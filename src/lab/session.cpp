@@ -29,7 +29,6 @@ std::string algorithms_of(std::string cipher) {
 }
 
 constexpr uint32_t kSamples = 2048;  // of each sink's queue
-constexpr double kBusSeconds = 0.2;
 
 std::vector<std::string> split(const std::string& text, char by) {
     std::vector<std::string> parts;
@@ -92,8 +91,9 @@ double Session::bus_limit(const std::string& name, double bytes_in, double bytes
             fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
         std::vector<std::future<double>> shares;
         for (const auto& device : own)
-            shares.push_back(std::async(std::launch::async,
-                                        [&] { return lab::bus_limit(*device, bytes_in, bytes_out, kBusSeconds); }));
+            shares.push_back(std::async(std::launch::async, [&] {
+                return lab::bus_limit(*device, bytes_in, bytes_out, options_.bus_seconds, options_.bus_piece);
+            }));
         for (auto& share : shares) limit += share.get();
     }
     return limit;

@@ -16,6 +16,7 @@
 #include "lab/measure.hpp"
 #include "lab/power.hpp"
 #include "lab/reference.hpp"
+#include "lab/transfer/bus.hpp"
 #include "lab/workload.hpp"
 #include "millrace/base/files/file_ledger.hpp"
 
@@ -35,6 +36,8 @@ struct SessionOptions {
     std::optional<io::Restore> restore;  ///< none: as little as keeps every frame fresh
     double warm_up = 0.5, seconds = 2;
     double idle_seconds = 0;           ///< of each device, before it runs for the first time: to know its idle power
+    double bus_seconds = 0.2;          ///< for how long the bus is measured, once for frames of a length
+    size_t bus_piece = kBusPiece;      ///< by copies of so many bytes
     std::string powercap = kPowercap;  ///< where the CPU's power is read
     bool checked = true;               ///< hold a sample against the cpu
     std::string keep_kernels;          ///< folder for source, PTX and cubin of each chain; empty: none

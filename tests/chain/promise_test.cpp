@@ -33,7 +33,7 @@ TEST(Promise, IsReadFromAChain) {
     EXPECT_EQ(made.promises[0].rate, 2e6);
     EXPECT_EQ(made.promises[0].latency, std::chrono::microseconds(200));
     EXPECT_EQ(made.promises[0].weight, 7u);
-    EXPECT_EQ(made.promises[0].functions, "[mirror]");
+    EXPECT_EQ(made.promises[0].functions(), "[mirror]");
     EXPECT_EQ(made.promises[0].where.line, 6u);
     EXPECT_TRUE(made.promises[0].made());
     EXPECT_FALSE(made.promises[1].made());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "millrace/device/sim/poisoned_memory.hpp"
 
@@ -31,6 +32,19 @@ TEST_P(PoisonedMemories, HoldWhatIsWrittenAndNobodyElseSeesIt) {
     for (const PoisonedMemory* other : {&beside, &later})
         EXPECT_EQ(std::count(other->data(), other->data() + bytes, PoisonedMemory::kPoison),
                   static_cast<ptrdiff_t>(bytes));
+}
+
+TEST_P(PoisonedMemories, BeginAsTheirContentAndArePoisonBehindIt) {
+    const size_t bytes = GetParam();
+    for (const size_t short_by : {0, 1, 4096, 300'000}) {
+        if (short_by > bytes) continue;
+        std::vector<uint8_t> content(bytes - short_by);
+        for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<uint8_t>(i * 11 >> 2);
+        const PoisonedMemory memory(bytes, content);
+        EXPECT_TRUE(std::equal(content.begin(), content.end(), memory.data())) << short_by;
+        EXPECT_EQ(std::count(memory.data() + content.size(), memory.data() + bytes, PoisonedMemory::kPoison),
+                  static_cast<ptrdiff_t>(short_by));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, PoisonedMemories,

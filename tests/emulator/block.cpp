@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -162,9 +163,12 @@ public:
         snprintf(what_, sizeof what_, "%s, block %u, thread %u: %s", code_.name, launch_.block.x, at.x, what);
         siglongjmp(escape_, 1);
     }
+    /// What it waits for may take long to come, and who brings it needs a processor, too.
     void pause() {
+        constexpr unsigned kFew = 200, kNapUs = 50;
         give_up_if_abandoned();
-        sched_yield();
+        if (++pauses_ < kFew) sched_yield();
+        else usleep(kNapUs);
     }
     /// Of a thread that may wait for memory which nobody will write to any more.
     void give_up_if_abandoned() {
@@ -173,6 +177,7 @@ public:
 
     unsigned barrier(unsigned own) {
         in_kernel_ = 0;
+        pauses_ = 0;
         brought_ += own;
         current_->state = Fiber::State::at_barrier;
         ++at_barrier_;
@@ -274,6 +279,7 @@ private:
     sigjmp_buf escape_;
     volatile sig_atomic_t in_kernel_ = 0;  // its code runs, and no part of this
     unsigned alive_ = 0, at_barrier_ = 0, brought_ = 0, sum_ = 0;
+    unsigned pauses_ = 0;  // one after the other, without anything else that a thread asks for
     int result_ = 0;
     const void *instruction_ = nullptr, *address_ = nullptr;
     char what_[320] = {};

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -129,13 +131,23 @@ std::string without_asm(std::string text) {
 
 /// What no header can say in C++: where a block's memory lies, and that whoever looks at memory again and again lets
 /// others run.
-std::string for_the_host(const std::string& text) {
+std::string changed_for_the_host(const std::string& text) {
     static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)"),
         waiting(R"((while \([^;{}]*\)) \{\s*\})"), look(R"(return \*static_cast<const volatile T\*>)");
     std::string changed = std::regex_replace(without_asm(text), block_memory,
                                              "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
     changed = std::regex_replace(changed, waiting, "$1 emulator::calls->pause();");
     return std::regex_replace(changed, look, "emulator::calls->pause(); $&");
+}
+
+std::string for_the_host(const std::string& text) {
+    // Chains have most headers in common, and tests make the same ones again and again.
+    static std::mutex mutex;
+    static auto& known = *new std::map<std::string, std::string>;
+    const std::lock_guard lock(mutex);
+    const auto [place, is_new] = known.try_emplace(text);
+    if (is_new) place->second = changed_for_the_host(text);
+    return place->second;
 }
 
 /// What the driver looks kernels up by, behind their source.

@@ -95,6 +95,9 @@ void* Memory::allocate(size_t bytes) {
     void* memory = mmap(nullptr, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                         0);
     if (memory == MAP_FAILED) return nullptr;
+    // Large tables are written from end to end: not page by page of the usual size.
+    constexpr size_t kLarge = size_t{4} << 20;
+    if (pages >= kLarge) madvise(memory, pages, MADV_HUGEPAGE);
     auto* const address = static_cast<unsigned char*>(memory) + (pages - whole);
     mprotect(static_cast<unsigned char*>(memory) + pages, page, PROT_NONE);
     used_ += whole;

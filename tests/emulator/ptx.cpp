@@ -55,6 +55,7 @@ std::unique_ptr<PtxModule> PtxModule::read(const std::string& text, std::string&
         why = e.what();
         return nullptr;
     }
+    made->decodings_ = std::make_shared<const machine::Decodings>(made->module_);
     for (const ptx::Function& function : made->module_.functions) {
         if (!function.entry || function.parameters.size() > KernelEntry::kMaxParameters) continue;
         KernelEntry entry{nullptr, static_cast<unsigned>(function.parameters.size()), {}};
@@ -79,16 +80,17 @@ void PtxModule::run(const std::string& kernel, const BlockLaunch& launch,
         arguments.push_back(value);
     }
     WholeMemory whole(memory);
+    machine::MachineOptions options;
+    options.threads = launch.block_size.x;
+    options.block = launch.block.x;
+    options.blocks = launch.grid.x;
+    machine::Machine one(module_, whole, options, decodings_);
     for (unsigned thread = 0; thread < launch.block_size.x; ++thread) {
-        machine::MachineOptions options;
-        options.thread = thread;
-        options.threads = launch.block_size.x;
-        options.block = launch.block.x;
-        options.blocks = launch.grid.x;
+        one.begin_anew(thread);
         std::string what;
         int result = kLaunchFailed;
         try {
-            const machine::Outcome outcome = machine::Machine(module_, whole, options).run(kernel, arguments);
+            const machine::Outcome outcome = one.run(kernel, arguments);
             if (outcome.harmless()) continue;
             what = outcome.violation.what;
             result = result_of(outcome.violation.kind);

@@ -9,6 +9,10 @@
 #include "gpu.hpp"
 #include "millrace/isolation/ptx/module.hpp"
 
+namespace millrace::test::ptx_machine {
+class Decodings;
+}
+
 namespace emulator {
 
 class PtxModule {
@@ -23,6 +27,7 @@ public:
 
 private:
     millrace::isolation::ptx::Module module_;
+    std::shared_ptr<const millrace::test::ptx_machine::Decodings> decodings_;
     std::map<std::string, KernelEntry> entries_;
 };
 

@@ -20,6 +20,8 @@ protected:
         options.workload.flows = 500;
         options.warm_up = 0.02;
         options.seconds = 0.1;
+        options.bus_seconds = 0.02;
+        options.bus_piece = size_t{1} << 20;
         return options;
     }
     static Point point(const std::string& chain, const std::string& device, const std::string& size = "200") {

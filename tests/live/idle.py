@@ -23,6 +23,7 @@ import time
 
 SKIPPED = 77
 IDLE_SECONDS, IDLE_LOOKS = 1.0, 5
+POLL_SECONDS = 0.1  # who polls takes all of a core, whenever one looks
 ROUNDS = 200 if "--record" in sys.argv else 60  # packets, each after a pause
 PAUSE_SECONDS = 0.005
 MOST_IDLE_CPU = 0.02  # of a core, of the whole process
@@ -106,12 +107,12 @@ class Run:
                 total += int(file.read().split()[0])
         return total / 1e9
 
-    def idle_cpu(self, looks=IDLE_LOOKS):
+    def idle_cpu(self, looks=IDLE_LOOKS, seconds=IDLE_SECONDS):
         """The least of a few looks: a machine that is busy wakes a worker at times, one that spins does so always."""
         least = math.inf
         for _ in range(looks):
             before, start = self.cpu_seconds(), time.monotonic()
-            time.sleep(IDLE_SECONDS)
+            time.sleep(seconds)
             least = min(least, (self.cpu_seconds() - before) / (time.monotonic() - start))
             if least < MOST_IDLE_CPU / 2:
                 break
@@ -204,7 +205,7 @@ def measure(millrace, kind, network, pairs_of, ports, inputs, output, workers=1)
             for sender, receiver in pairs:
                 until_it_forwards(sender, receiver)
             time.sleep(0.1)
-            figures[idle] = {"cpu": run.idle_cpu(IDLE_LOOKS if idle == "sleep" else 1)}
+            figures[idle] = {"cpu": run.idle_cpu() if idle == "sleep" else run.idle_cpu(1, POLL_SECONDS)}
             took, lost = latencies_us(pairs, PAUSE_SECONDS)
             figures[idle].update(median=statistics.median(took), least=min(took), p90=sorted(took)[len(took) * 9 // 10])
             check(f"{kind}, {idle}: none of {ROUNDS} frames is lost", lost == 0)

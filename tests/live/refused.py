@@ -8,6 +8,7 @@ usage: refused.py MILLRACE CAPTURE [NAME...]
   NAME      only the cases whose name has this in it
 """
 import concurrent.futures
+import functools
 import hashlib
 import lzma
 import os
@@ -65,11 +66,14 @@ def unix_socket(path):
         made.bind(os.path.relpath(path, here))
 
 
+@functools.cache
+def packed_zeros():
+    return lzma.compress(bytes(64 << 20), preset=0)
+
+
 def zeros(gibibytes):
     """Some kilobytes that unpack to so much: the same stream again and again, which are one file's to whoever reads it."""
-    def write(path):
-        path.write_bytes(lzma.compress(bytes(64 << 20), preset=0) * (gibibytes * 16))
-    return write
+    return lambda path: path.write_bytes(packed_zeros() * (gibibytes * 16))
 
 
 # --- the file as a whole ---

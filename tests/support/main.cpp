@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <cstdlib>
 
 #include "support/data.hpp"
@@ -12,9 +14,17 @@ void find_cuda() {
         setenv("MILLRACE_CUDA", (python.path() / "site-packages/nvidia/cu13/lib").c_str(), 0);
 }
 
+/// Tables of many megabytes come and go with each case. What goes back to the system meanwhile comes again page by
+/// page, which takes as long as many cases take otherwise.
+void keep_memory() {
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, -1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     find_cuda();
+    keep_memory();
     return millrace::test::run_all_tests(argc, argv);
 }

@@ -110,8 +110,8 @@ BusRate measure_bus(device::Device& device, const BusOptions& options) {
     return rate;
 }
 
-double bus_limit(device::Device& device, double bytes_in, double bytes_out, double seconds) {
-    const double packets = static_cast<double>(size_t{32} << 20) / std::max({bytes_in, bytes_out, 1.0});
+double bus_limit(device::Device& device, double bytes_in, double bytes_out, double seconds, size_t piece) {
+    const double packets = static_cast<double>(piece) / std::max({bytes_in, bytes_out, 1.0});
     BusOptions options;
     options.to_device_bytes = static_cast<size_t>(bytes_in * packets);
     options.to_host_bytes = static_cast<size_t>(bytes_out * packets);

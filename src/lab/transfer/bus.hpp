@@ -28,8 +28,11 @@ struct BusRate {
 /// Throws device::DeviceError when the device has no memory for it or fails.
 BusRate measure_bus(device::Device& device, const BusOptions& options);
 
+inline constexpr size_t kBusPiece = size_t{32} << 20;  ///< no batch is larger
+
 /// The most packets a second that the bus can carry in both directions at once when each is `bytes_in` long on the way
-/// in and `bytes_out` on the way back, in pieces of 32 MiB, which no batch is larger than.
-double bus_limit(device::Device& device, double bytes_in, double bytes_out, double seconds = 0.2);
+/// in and `bytes_out` on the way back, in pieces of `piece` bytes.
+double bus_limit(device::Device& device, double bytes_in, double bytes_out, double seconds = 0.2,
+                 size_t piece = kBusPiece);
 
 }  // namespace millrace::lab

@@ -7,6 +7,7 @@
 
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/chain/classified.hpp"
+#include "millrace/chain/equal_functions.hpp"
 #include "millrace/chain/head.hpp"
 #include "millrace/chain/inner.hpp"
 #include "millrace/chain/names.hpp"
@@ -277,7 +278,7 @@ private:
                         hand_on(old, node, environment);
         }
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
-        auto& first = equals_[{node.type, options.written()}];
+        auto& first = equals_.first(*node.type, options);
         if (first != nullptr && node.type->shareable) return first;
         environment.twin = first.get();
         std::shared_ptr<nf::NetworkFunction> made = node.type->create(options, environment);
@@ -371,7 +372,7 @@ private:
     std::map<uint16_t, std::string> input_of_;
     std::map<std::string, std::string> chain_of_tenant_;  // that it has a function in
     /// The first function of a kind with these options, where others may share something with it.
-    std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> equals_;
+    EqualFunctions equals_;
     TargetPlaces target_places_;
     std::vector<Diagnostic> mistakes_;
 };

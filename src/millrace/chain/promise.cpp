@@ -33,7 +33,7 @@ Promise read_promise(const Config& chain) {
             latency->fail("a latency is promised up to a rate, and there is none", "add 'rate: 1M', say");
     }
     promise.weight = static_cast<unsigned>(chain.integer_or("weight", 1, 1, 1000));
-    if (const auto nfs = chain.find("nfs")) promise.functions = nfs->written();
+    promise.nfs = chain.find("nfs");
     return promise;
 }
 

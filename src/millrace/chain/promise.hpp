@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,12 @@ struct Promise {
     double rate = 0;                     ///< packets a second; 0: none
     std::chrono::nanoseconds latency{};  ///< from arrival to departure, up to that rate; 0: none
     unsigned weight = 1;                 ///< its part of what promises leave over
-    std::string functions;               ///< the chain's `nfs:` as Config::written() has it
+    std::optional<Config> nfs;           ///< the chain's `nfs:`
     Location where;                      ///< of the rate
 
     bool made() const { return rate > 0; }
+    /// The chain's `nfs:` as Config::written() has it, by which profiles know it. Takes long where tables are large.
+    std::string functions() const { return nfs ? nfs->written() : std::string(); }
     /// "20000 packets a second within 200 ms"
     std::string text() const;
 };

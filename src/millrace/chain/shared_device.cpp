@@ -121,7 +121,7 @@ Demand demand_of(const Configuration& configuration, const schedule::Profile* pr
                                                     "'millrace show chains' tells whether it does"));
             continue;
         }
-        const schedule::ChainProfile* const known = profile == nullptr ? nullptr : profile->find(promise.functions);
+        const schedule::ChainProfile* const known = profile == nullptr ? nullptr : profile->find(promise.functions());
         if (known == nullptr) {
             if (promise.made())
                 demand.warnings.push_back(not_known(promise, who, "it was not measured on this device",

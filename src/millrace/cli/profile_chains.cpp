@@ -71,7 +71,7 @@ int profile_chains(const ProfileChains& arguments, const std::string& device_nam
             continue;
         }
         schedule::ChainProfile chain = lab::profile_chain(*device, kernels, program, frames, sms, measured);
-        chain.functions = configuration.promises[i].functions;
+        chain.functions = configuration.promises[i].functions();
         show(program->name, chain, profile.gpu);
         profile.put(std::move(chain));
     }

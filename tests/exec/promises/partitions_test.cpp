@@ -40,7 +40,7 @@ chain::Configuration load(const std::string& device, const std::vector<std::stri
 std::shared_ptr<const schedule::Profile> profile(const chain::Configuration& configuration) {
     schedule::Profile made{"simulated GPU", "kept.json", {64, 8, 8}, {}};
     for (const chain::Promise& promise : configuration.promises)
-        made.put({promise.functions, 128, {{20'000, 100}, {1'000, 0.02}, 1, 1, 0}, {}});
+        made.put({promise.functions(), 128, {{20'000, 100}, {1'000, 0.02}, 1, 1, 0}, {}});
     return std::make_shared<const schedule::Profile>(std::move(made));
 }
 

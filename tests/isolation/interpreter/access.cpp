@@ -62,14 +62,15 @@ uint8_t* Machine::reach(Frame& frame, const Statement& statement, const Access& 
     return reach_space(access.way, address, access.bytes, access.writes, region);
 }
 
-void Machine::load(Frame& frame, const Statement& statement, const Access& access) {
+void Machine::load(Frame& frame, const Statement& statement, const Decoded& decoded) {
+    const Access& access = decoded.access;
     Region* region = nullptr;
     const uint8_t* const from = reach(frame, statement, access, region);
     if (region != nullptr && options_.checks_unset)
         for (uint64_t i = 0; i < access.bytes; ++i)
             if (!region->written[static_cast<uint64_t>(from - region->bytes.data()) + i])
                 stop(Violation::Kind::unset, "reads memory that nothing wrote");
-    const isolation::ptx::Type type = types_of(statement).at(0);
+    const isolation::ptx::Type type = decoded.types.at(0);
     const auto one = [&](const Operand& to, size_t i) {
         uint64_t value = 0;
         std::memcpy(&value, from + i * type.bytes(), type.bytes());
@@ -82,10 +83,11 @@ void Machine::load(Frame& frame, const Statement& statement, const Access& acces
     for (size_t i = 0; i < to.elements.size(); ++i) one(to.elements[i], i);
 }
 
-void Machine::store(Frame& frame, const Statement& statement, const Access& access) {
+void Machine::store(Frame& frame, const Statement& statement, const Decoded& decoded) {
+    const Access& access = decoded.access;
     Region* region = nullptr;
     uint8_t* const to = reach(frame, statement, access, region);
-    const uint32_t bytes = types_of(statement).at(0).bytes();
+    const uint32_t bytes = decoded.types.at(0).bytes();
     const auto one = [&](const Operand& from, size_t i) {
         const uint64_t held = value(frame, from);
         std::memcpy(to + i * bytes, &held, bytes);
@@ -99,7 +101,8 @@ void Machine::store(Frame& frame, const Statement& statement, const Access& acce
     std::fill(begin, begin + access.bytes, true);
 }
 
-void Machine::exchange(Frame& frame, const Statement& statement, const Access& access) {
+void Machine::exchange(Frame& frame, const Statement& statement, const Decoded& decoded) {
+    const Access& access = decoded.access;
     Region* region = nullptr;
     uint8_t* const at = reach(frame, statement, access, region);
     uint64_t old = 0;
@@ -107,7 +110,7 @@ void Machine::exchange(Frame& frame, const Statement& statement, const Access& a
     std::vector<uint64_t> values;
     for (size_t i = access.operand + 1; i < statement.operands.size(); ++i)
         values.push_back(value(frame, statement.operands[i]));
-    const uint64_t made = atomic_result(statement, old, values);
+    const uint64_t made = atomic_result(statement, decoded, old, values);
     std::memcpy(at, &made, access.bytes);
     if (access.operand == 1) write(frame, statement.operands[0], old);
 }

@@ -6,17 +6,15 @@
 #include <unordered_map>
 
 namespace millrace::test::ptx_machine {
-namespace {
 
 using isolation::ptx::Statement;
 using isolation::ptx::Type;
 using Values = std::vector<uint64_t>;
-__extension__ using Wide = unsigned __int128;
 
 struct Context {
     const Statement& s;
     const Values& in;
-    std::vector<Type> types;
+    const std::vector<Type>& types;
     Type type;
 
     unsigned bits() const { return type.bits; }
@@ -24,6 +22,10 @@ struct Context {
     uint64_t u(size_t i) const { return low_bits(in.at(i), bits()); }
     int64_t i(size_t k) const { return as_signed(in.at(k), bits()); }
 };
+
+namespace {
+
+__extension__ using Wide = unsigned __int128;
 
 uint64_t saturate_s32(int64_t value) { return static_cast<uint64_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
 
@@ -191,8 +193,8 @@ uint64_t convert(const Context& c) {
     return static_cast<uint64_t>(std::min<Wide>(value, high));
 }
 
-const std::unordered_map<std::string, std::function<uint64_t(const Context&)>>& table() {
-    static const std::unordered_map<std::string, std::function<uint64_t(const Context&)>> kTable = {
+const std::unordered_map<std::string, Operation>& table() {
+    static const std::unordered_map<std::string, Operation> kTable = {
         {"add", add},
         {"sub", sub},
         {"mul", product},
@@ -244,37 +246,25 @@ int64_t as_signed(uint64_t value, unsigned bits) {
     return bits >= 64 ? static_cast<int64_t>(value) : static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
-std::vector<Type> types_of(const Statement& statement) {
-    std::vector<Type> types;
-    for (const std::string& modifier : statement.modifiers)
-        if (Type type; isolation::ptx::parse_type(modifier, type)) types.push_back(type);
-    return types;
-}
-
-bool is_real(const Statement& statement) {
-    // Moves and selections carry bits, whatever they are.
-    if (statement.opcode == "mov" || statement.opcode == "selp") return false;
-    for (const Type type : types_of(statement))
-        if (type.kind == Type::Kind::real) return true;
-    return false;
-}
-
-uint64_t compute(const Statement& statement, const Values& in) {
-    const auto types = types_of(statement);
-    if (types.empty()) throw UnknownInstruction(statement.full_opcode());
-    if (is_real(statement)) {
-        if (statement.opcode == "cvt") return convert_real(statement, in.at(0));
-        return compute_real(statement, in);
-    }
+const Operation* operation_of(const Statement& statement) {
     const auto found = table().find(statement.opcode);
-    if (found == table().end()) throw UnknownInstruction(statement.full_opcode());
-    return found->second({statement, in, types, types.back()});
+    return found == table().end() ? nullptr : &found->second;
 }
 
-uint64_t atomic_result(const Statement& statement, uint64_t old, const Values& in) {
-    const auto types = types_of(statement);
+uint64_t compute(const Statement& statement, const Decoded& decoded, const Values& in) {
+    const auto& types = decoded.types;
+    if (types.empty()) throw UnknownInstruction(statement.full_opcode());
+    if (decoded.real) {
+        if (statement.opcode == "cvt") return convert_real(statement, types, in.at(0));
+        return compute_real(statement, types, in);
+    }
+    if (decoded.operation == nullptr) throw UnknownInstruction(statement.full_opcode());
+    return (*decoded.operation)({statement, in, types, types.back()});
+}
+
+uint64_t atomic_result(const Statement& statement, const Decoded& decoded, uint64_t old, const Values& in) {
     Values both = {old, in.at(0)};
-    const Context c{statement, both, types, types.at(0)};
+    const Context c{statement, both, decoded.types, decoded.types.at(0)};
     if (statement.has("add")) return c.u(0) + c.u(1);
     if (statement.has("exch")) return c.u(1);
     if (statement.has("cas")) return c.u(0) == c.u(1) ? low_bits(in.at(1), c.bits()) : c.u(0);

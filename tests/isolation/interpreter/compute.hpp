@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/isolation/ptx/module.hpp"
+#include "isolation/interpreter/decoded.hpp"
 
 namespace millrace::test::ptx_machine {
 
@@ -15,22 +15,23 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// The types that an instruction names, in their order.
-std::vector<isolation::ptx::Type> types_of(const isolation::ptx::Statement& statement);
-
 /// The lowest `bits` of a value.
 uint64_t low_bits(uint64_t value, unsigned bits);
 int64_t as_signed(uint64_t value, unsigned bits);
 
 /// The result of an instruction with one register as result, of its sources as their registers hold them. `setp` gives
 /// the comparison, before it is joined with a predicate.
-uint64_t compute(const isolation::ptx::Statement& statement, const std::vector<uint64_t>& in);
+uint64_t compute(const isolation::ptx::Statement& statement, const Decoded& decoded, const std::vector<uint64_t>& in);
 /// The result of `atom.op` and `red.op`: what is stored.
-uint64_t atomic_result(const isolation::ptx::Statement& statement, uint64_t old, const std::vector<uint64_t>& in);
+uint64_t atomic_result(const isolation::ptx::Statement& statement, const Decoded& decoded, uint64_t old,
+                       const std::vector<uint64_t>& in);
+/// What `compute` does by it; null: it knows none of this name.
+const Operation* operation_of(const isolation::ptx::Statement& statement);
 
 /// Floating-point ones.
-bool is_real(const isolation::ptx::Statement& statement);
-uint64_t compute_real(const isolation::ptx::Statement& statement, const std::vector<uint64_t>& in);
-uint64_t convert_real(const isolation::ptx::Statement& statement, uint64_t in);
+uint64_t compute_real(const isolation::ptx::Statement& statement, const std::vector<isolation::ptx::Type>& types,
+                      const std::vector<uint64_t>& in);
+uint64_t convert_real(const isolation::ptx::Statement& statement, const std::vector<isolation::ptx::Type>& types,
+                      uint64_t in);
 
 }  // namespace millrace::test::ptx_machine

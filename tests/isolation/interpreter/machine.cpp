@@ -14,6 +14,7 @@ using isolation::Access;
 using isolation::ptx::Space;
 using isolation::ptx::Type;
 using Kind = isolation::ptx::Operand::Kind;
+using Does = Decoded::Does;
 
 namespace {
 
@@ -22,14 +23,21 @@ constexpr uint64_t kApart = 4096;
 
 }  // namespace
 
-Machine::Frame::Frame(const Function& f)
-    : function(f), registers(f.registers.size()), set(f.registers.size()), labels(f.labels) {
-    for (size_t i = 0; i < f.body.size(); ++i)
-        if (f.body[i].kind == Statement::Kind::label) labels[f.body[i].index] = i;
+Machine::Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options,
+                 std::shared_ptr<const Decodings> decodings)
+    : module_(module), memory_(memory), options_(options),
+      decodings_(decodings != nullptr ? std::move(decodings) : std::make_shared<const Decodings>(module)),
+      shared_(0, options.shared_bytes, true) {
+    place_variables();
 }
 
-Machine::Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options)
-    : module_(module), memory_(memory), options_(options), shared_(0, options.shared_bytes, true) {
+void Machine::begin_anew(uint32_t thread) {
+    options_.thread = thread;
+    shared_ = Region(0, options_.shared_bytes, true);
+    if (globals_.empty()) return;  // what is constant is as it was
+    globals_.clear();
+    constants_.clear();
+    places_.clear();
     place_variables();
 }
 
@@ -101,8 +109,10 @@ void Machine::call_function(const Function& function, Frame& frame, uint32_t dep
         locals_.push_back(std::make_unique<Region>(local_end_, function.variables[i].bytes(), false));
         local_end_ = (local_end_ + function.variables[i].bytes() + kApart - 1) & ~(kApart - 1);
     }
+    const Decodings::Body& body = decodings_->of(function);
     for (size_t at = 0;;) {
         if (at >= function.body.size()) stop(Violation::Kind::outside, "runs beyond the function's end");
+        const Decoded& decoded = body.statements[at];
         const Statement& statement = function.body[at++];
         if (statement.kind == Statement::Kind::declare) {
             frame.parameters.insert_or_assign(statement.index,
@@ -118,10 +128,10 @@ void Machine::call_function(const Function& function, Frame& frame, uint32_t dep
             guard.index = statement.guard;
             if ((value(frame, guard) != 0) == statement.guard_negated) continue;
         }
-        if (statement.opcode == "ret") break;
-        if (statement.opcode == "bra") at = frame.labels.at(statement.operands[0].index);
-        else if (statement.opcode == "call") call(frame, statement, depth);
-        else step(frame, statement);
+        if (decoded.does == Does::ends) break;
+        if (decoded.does == Does::goes_on) at = body.labels.at(statement.operands[0].index);
+        else if (decoded.does == Does::calls) call(frame, statement, depth);
+        else step(frame, statement, decoded);
     }
     for (const uint32_t index : function.results)
         for (const bool written : frame.parameters.at(index).written)
@@ -144,25 +154,26 @@ void Machine::call(Frame& frame, const Statement& statement, uint32_t depth) {
         frame.parameters.at(statement.operands[0].elements.at(0).index) = inner.parameters.at(callee.results.at(0));
 }
 
-void Machine::step(Frame& frame, const Statement& statement) {
-    const auto access = isolation::access_of(statement);
-    const std::string& opcode = statement.opcode;
-    if (access && opcode == "ld") return load(frame, statement, *access);
-    if (access && opcode == "st") return store(frame, statement, *access);
-    if (access) return exchange(frame, statement, *access);
-    if (opcode == "membar" || opcode == "fence") return;
-    if (opcode == "mov") return move(frame, statement);
-    if (opcode == "setp") return set_predicates(frame, statement);
-    if (opcode == "cvta" || opcode == "isspacep") return convert_address(frame, statement);
-    std::vector<uint64_t> in;
-    for (size_t i = 1; i < statement.operands.size(); ++i) in.push_back(value(frame, statement.operands[i]));
-    write(frame, statement.operands[0], compute(statement, in));
+void Machine::step(Frame& frame, const Statement& statement, const Decoded& decoded) {
+    switch (decoded.does) {
+        case Does::loads: return load(frame, statement, decoded);
+        case Does::stores: return store(frame, statement, decoded);
+        case Does::exchanges: return exchange(frame, statement, decoded);
+        case Does::waits: return;
+        case Does::moves: return move(frame, statement, decoded);
+        case Does::compares: return set_predicates(frame, statement, decoded);
+        case Does::converts: return convert_address(frame, statement);
+        default: break;
+    }
+    in_.clear();
+    for (size_t i = 1; i < statement.operands.size(); ++i) in_.push_back(value(frame, statement.operands[i]));
+    write(frame, statement.operands[0], compute(statement, decoded, in_));
 }
 
-void Machine::move(Frame& frame, const Statement& statement) {
+void Machine::move(Frame& frame, const Statement& statement, const Decoded& decoded) {
     const Operand& to = statement.operands[0];
     const Operand& from = statement.operands[1];
-    const unsigned bits = types_of(statement).at(0).bits;
+    const unsigned bits = decoded.types.at(0).bits;
     uint64_t whole = 0;
     if (from.is(Kind::vector)) {
         const auto part = static_cast<unsigned>(bits / from.elements.size());
@@ -176,8 +187,10 @@ void Machine::move(Frame& frame, const Statement& statement) {
     for (size_t i = 0; i < to.elements.size(); ++i) write(frame, to.elements[i], low_bits(whole >> part * i, part));
 }
 
-void Machine::set_predicates(Frame& frame, const Statement& statement) {
-    const bool holds = compute(statement, {value(frame, statement.operands[1]), value(frame, statement.operands[2])});
+void Machine::set_predicates(Frame& frame, const Statement& statement, const Decoded& decoded) {
+    in_.clear();
+    for (const size_t source : {1, 2}) in_.push_back(value(frame, statement.operands[source]));
+    const bool holds = compute(statement, decoded, in_);
     bool first = holds, second = !holds;
     if (statement.operands.size() > 3) {
         const bool other = value(frame, statement.operands[3]) != 0;

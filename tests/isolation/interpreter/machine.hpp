@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "isolation/interpreter/decoded.hpp"
 #include "isolation/interpreter/memory.hpp"
-#include "millrace/isolation/analysis/opcodes.hpp"
 
 namespace millrace::test::ptx_machine {
 
@@ -34,9 +34,13 @@ struct Outcome {
 
 class Machine {
 public:
-    Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options = {});
+    /// `decodings` may be those that others have, too; null: it makes its own.
+    Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options = {},
+            std::shared_ptr<const Decodings> decodings = nullptr);
     /// Parameters of up to 8 bytes each.
     Outcome run(const std::string& function, const std::vector<uint64_t>& arguments);
+    /// Becomes another thread, for which variables and the block's memory begin anew.
+    void begin_anew(uint32_t thread);
     std::vector<uint8_t>& shared() { return shared_.bytes; }
 
 private:
@@ -54,21 +58,20 @@ private:
         std::vector<bool> set;
         std::map<uint32_t, Region> parameters;
         std::map<uint32_t, uint64_t> locals;  ///< address by variable
-        std::vector<size_t> labels;
         const Statement* now = nullptr;
-        explicit Frame(const Function& f);
+        explicit Frame(const Function& f) : function(f), registers(f.registers.size()), set(f.registers.size()) {}
     };
 
     void place_variables();
     void call_function(const Function& function, Frame& frame, uint32_t depth);
-    void step(Frame& frame, const Statement& statement);
+    void step(Frame& frame, const Statement& statement, const Decoded& decoded);
     void call(Frame& frame, const Statement& statement, uint32_t depth);
-    void move(Frame& frame, const Statement& statement);
-    void set_predicates(Frame& frame, const Statement& statement);
+    void move(Frame& frame, const Statement& statement, const Decoded& decoded);
+    void set_predicates(Frame& frame, const Statement& statement, const Decoded& decoded);
     void convert_address(Frame& frame, const Statement& statement);
-    void load(Frame& frame, const Statement& statement, const isolation::Access& access);
-    void store(Frame& frame, const Statement& statement, const isolation::Access& access);
-    void exchange(Frame& frame, const Statement& statement, const isolation::Access& access);
+    void load(Frame& frame, const Statement& statement, const Decoded& decoded);
+    void store(Frame& frame, const Statement& statement, const Decoded& decoded);
+    void exchange(Frame& frame, const Statement& statement, const Decoded& decoded);
 
     uint64_t value(Frame& frame, const Operand& operand);
     uint64_t special(const std::string& name) const;
@@ -82,7 +85,9 @@ private:
 
     const isolation::ptx::Module& module_;
     GlobalMemory& memory_;
-    const MachineOptions options_;
+    MachineOptions options_;
+    const std::shared_ptr<const Decodings> decodings_;
+    std::vector<uint64_t> in_;      ///< the sources of the instruction at work
     std::vector<uint64_t> places_;  ///< by variable of the module
     std::vector<std::unique_ptr<Region>> globals_, constants_, locals_;
     Region shared_;

@@ -11,6 +11,7 @@ namespace {
 
 using isolation::ptx::Statement;
 using isolation::ptx::Type;
+using Types = std::vector<Type>;
 
 /// The host rounds as the instruction says for as long as one of these lives.
 class Rounding {
@@ -73,14 +74,14 @@ bool compare(const Statement& s, Real a, Real b) {
 }
 
 template <class Real>
-uint64_t calculate(const Statement& s, const std::vector<uint64_t>& in) {
+uint64_t calculate(const Statement& s, const Types& types, const std::vector<uint64_t>& in) {
     // Volatile, so that the host does not calculate before it rounds as it is told.
     const volatile Real a = read<Real>(s, in.at(0));
     const volatile Real b = in.size() > 1 ? read<Real>(s, in[1]) : Real{0};
     if (s.opcode == "setp") return compare<Real>(s, a, b);
     if (s.opcode == "set") {
         if (!compare<Real>(s, a, b)) return 0;
-        return types_of(s).at(0).kind == Type::Kind::real ? 0x3f800000 : 0xffffffff;
+        return types.at(0).kind == Type::Kind::real ? 0x3f800000 : 0xffffffff;
     }
     const Rounding rounding(s);
     volatile Real made = 0;
@@ -118,17 +119,15 @@ uint64_t from_integer(const Statement& s, uint64_t in, Type from) {
 
 }  // namespace
 
-uint64_t compute_real(const Statement& s, const std::vector<uint64_t>& in) {
-    const auto types = types_of(s);
+uint64_t compute_real(const Statement& s, const Types& types, const std::vector<uint64_t>& in) {
     if (s.opcode == "slct") {
         const bool positive = read<float>(s, in.at(2)) >= 0;
         return low_bits(in.at(positive ? 0 : 1), types[0].bits);
     }
-    return types.back().bits == 64 ? calculate<double>(s, in) : calculate<float>(s, in);
+    return types.back().bits == 64 ? calculate<double>(s, types, in) : calculate<float>(s, types, in);
 }
 
-uint64_t convert_real(const Statement& s, uint64_t in) {
-    const auto types = types_of(s);
+uint64_t convert_real(const Statement& s, const Types& types, uint64_t in) {
     const Type to = types.at(0), from = types.at(1);
     if (from.kind != Type::Kind::real)
         return to.bits == 64 ? from_integer<double>(s, in, from) : from_integer<float>(s, in, from);

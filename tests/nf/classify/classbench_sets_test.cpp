@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <random>
+#include <set>
 
 #include "nf/classify/engines.hpp"
 
@@ -109,9 +110,13 @@ TEST_P(WustlTrace, NamesTheFirstMatchOfEveryHeader) {
     const std::vector<Searched> engines = every_engine(rules);
     const std::vector<uint32_t> by_acl = GetParam().acl ? acl_find(Acl(rules, 0), keys_of(trace))
                                                         : std::vector<uint32_t>();
+    // The same header stands in a trace several times, which an engine answers as it did before: it keeps nothing.
+    std::set<std::pair<std::string, uint32_t>> searched;
     for (size_t i = 0; i < trace.size(); ++i) {
         // Their rules count from 1.
-        ASSERT_NO_FATAL_FAILURE(expect_found(engines, trace[i].key, trace[i].rule - 1));
+        if (searched.emplace(text_of(trace[i].key), trace[i].rule).second) {
+            ASSERT_NO_FATAL_FAILURE(expect_found(engines, trace[i].key, trace[i].rule - 1));
+        }
         if (GetParam().acl) {
             ASSERT_EQ(by_acl[i] + 1, trace[i].rule) << text_of(trace[i].key);
         }

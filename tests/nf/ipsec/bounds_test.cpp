@@ -36,9 +36,10 @@ private:
 std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options, const Frame& frame, uint32_t headroom,
                                                      uint32_t tailroom) {
     std::vector<std::pair<std::string, Frame>> results;
+    const Config parsed = Config::parse(options);
     for (const bool at_end : {false, true}) {
         for (const Half& half : host_halves(*nf::find_type("ipsec"))) {
-            NfRunner runner("ipsec", options);
+            NfRunner runner("ipsec", parsed);
             const Guarded memory(headroom + frame.size() + tailroom, at_end);
             std::memcpy(memory.data() + headroom, frame.data(), frame.size());
             Packet packet;

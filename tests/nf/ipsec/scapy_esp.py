@@ -2,8 +2,8 @@
 
     scapy_esp.py seal FILE   writes lines `CIPHER AUTH FORM VERSION CLEAR ESP` (frames in hexadecimal) that scapy sealed
     scapy_esp.py open FILE   reads such lines, opens every ESP frame and compares; says what differs
-    scapy_esp.py             exits with 0 when scapy is at hand
 
+Its exit status is 77 where there is no scapy.
 AUTH is that of the options, or of AES-GCM the bytes of the ICV (scapy knows 16 alone). FORM: tunnel, esn, udp or transport.
 """
 import sys
@@ -89,7 +89,9 @@ def open_all(path):
     associations = {}
     for line in open(path):
         *kind, clear, sealed = line.split()
-        sa = associations.setdefault(tuple(kind), association(*kind))
+        if tuple(kind) not in associations:
+            associations[tuple(kind)] = association(*kind)
+        sa = associations[tuple(kind)]
         frame = Ether(bytes.fromhex(sealed))
         if kind[3] == "4" and checksum(bytes(frame)[14:34]) != 0:
             sys.exit("the outer checksum is wrong")

@@ -110,6 +110,25 @@ TEST(Eve, WritesAnAlertAsSuricataDoes) {
     EXPECT_EQ(line["alert"]["metadata"]["tag"], nlohmann::json::array({"a", "b"}));
 }
 
+TEST(Eve, WritesALineInOneOrderAndEveryTextAsJson) {
+    Rule rule;
+    rule.sid = 7;
+    rule.message = "a \"quote\", a \\, a tab\t, \xc3\xa9 and no UTF-8: \xff";
+    rule.metadata = {{"tag", "a"}, {"odd \"key\"", "x"}, {"tag", "b"}};
+    rule.application_name = "http";
+    Event event;
+    event.ip_version = 4;
+    event.protocol = 17;
+    event.vlan_id = 9;
+    EXPECT_EQ(
+        eve_line(rule, {}, event, {3, 0, "", false}),
+        R"({"timestamp":"1970-01-01T00:00:00.000000+0000","event_type":"alert","vlan":[9],"src_ip":"0.0.0.0",)"
+        R"("src_port":0,"dest_ip":"0.0.0.0","dest_port":0,"proto":"UDP","pcap_cnt":3,"alert":{"action":"allowed",)"
+        R"("gid":1,"signature_id":7,"rev":0,"signature":"a \"quote\", a \\, a tab\t, )"
+        "\xc3\xa9 and no UTF-8: \xef\xbf\xbd"
+        R"(","category":"","severity":3,"metadata":{"tag":["a","b"],"odd \"key\"":["x"]}},"app_proto":"http"})");
+}
+
 TEST(Eve, GivesIcmpItsTypeAndCode) {
     Event event;
     event.ip_version = 6;

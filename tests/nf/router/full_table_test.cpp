@@ -31,20 +31,24 @@ struct Loaded {
     ReferenceTable reference;
 };
 
-Loaded reference_of(const std::string& name, const Routes& routes) {
-    Loaded loaded;
+std::vector<Prefix> prefixes_of(const std::string& name) {
+    std::vector<Prefix> prefixes;
     const std::string text = read_file(data_path(name));
     for_each_line(text, [&](std::string_view line, uint32_t) {
         if (line.empty() || line[0] == ';') return;
-        const auto prefix = parse_prefix(line.substr(0, line.find_first_of(" \t")));
-        if (!prefix) return;
-        const auto value = prefix->ipv6 ? routes.ipv6.rib().find(prefix->bytes, prefix->length)
-                                        : routes.ipv4.rib().find(
-                                              {prefix->bytes[0], prefix->bytes[1], prefix->bytes[2], prefix->bytes[3]},
-                                              prefix->length);
-        loaded.prefixes.push_back(*prefix);
-        loaded.reference.insert(*prefix, value.value_or(0));
+        if (const auto prefix = parse_prefix(line.substr(0, line.find_first_of(" \t")))) prefixes.push_back(*prefix);
     });
+    return prefixes;
+}
+
+Loaded reference_of(const std::string& name, const Routes& routes) {
+    Loaded loaded{prefixes_of(name), {}};
+    for (const Prefix& prefix : loaded.prefixes) {
+        const auto& b = prefix.bytes;
+        const auto value = prefix.ipv6 ? routes.ipv6.rib().find(b, prefix.length)
+                                       : routes.ipv4.rib().find({b[0], b[1], b[2], b[3]}, prefix.length);
+        loaded.reference.insert(prefix, value.value_or(0));
+    }
     return loaded;
 }
 
@@ -127,8 +131,7 @@ TEST(FullTable, AnswersAMillionAddressesAsReferenceAndDpdkDo) {
 TEST(FullTable, RoutesRandomTrafficTheSameOnEveryEngine) {
     MILLRACE_NEEDS_DATA(kFullTable);
     Rng rng(5);
-    const Routes routes = nf::router::read_options(options_for(kFullTable), kTestPorts);
-    std::vector<Prefix> prefixes = reference_of(kFullTable, routes).prefixes;
+    const std::vector<Prefix> prefixes = prefixes_of(kFullTable);
     RandomOptions options;
     options.ipv6 = 0.5;
     options.max_payload = 40;

@@ -87,9 +87,20 @@ Config Config::at(const std::string& key) const {
 }
 
 std::optional<Config> Config::find(const std::string& key) const {
-    for (const auto& [name, value] : entries())
-        if (name.text() == key) return value;
-    return std::nullopt;
+    if (is_null()) return std::nullopt;
+    if (!is_map()) fail("a map ('key: value' lines) is wanted here");
+    // Options are asked for one by one: no value is made of the others. What entries() refuses, it tells of.
+    std::vector<std::string_view> names;
+    std::optional<Config> found;
+    for (const auto& entry : value_->node) {
+        if (!entry.first.IsScalar() && !entry.first.IsNull()) entries();
+        names.push_back(entry.first.IsNull() ? std::string_view("null") : entry.first.Scalar());
+        if (names.back() == key)
+            found = Config(std::make_shared<const Value>(entry.second, value_->file, entry.first.Mark()));
+    }
+    std::sort(names.begin(), names.end());
+    if (std::adjacent_find(names.begin(), names.end()) != names.end()) entries();
+    return found;
 }
 
 std::vector<std::pair<Config, Config>> Config::entries() const {

@@ -33,14 +33,17 @@ int poison_file() {
 
 }  // namespace
 
-PoisonedMemory::PoisonedMemory(size_t bytes) : bytes_(bytes) {
+PoisonedMemory::PoisonedMemory(size_t bytes, std::span<const uint8_t> content) : bytes_(bytes) {
     if (bytes_ >= kSmall) {
         map();
+        map_anew(content.size());
+        std::copy(content.begin(), content.end(), data_);
         return;
     }
     data_ = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, round_up(std::max<size_t>(bytes_, 1), kAlignment)));
     if (data_ == nullptr) throw std::bad_alloc();
-    std::memset(data_, kPoison, bytes_);
+    std::copy(content.begin(), content.end(), data_);
+    std::memset(data_ + content.size(), kPoison, bytes_ - content.size());
 }
 
 void PoisonedMemory::map() {
@@ -63,6 +66,18 @@ void PoisonedMemory::map() {
         std::memset(begin, kPoison, used);
     }
     data_ = begin + used - round_up(bytes_, kAlignment);
+}
+
+/// Takes other pages for those that are about to be written from end to end: to copy poison for each of them would take
+/// longer than to write it, and these may be large ones. Where there are none, the old ones stay.
+void PoisonedMemory::map_anew(size_t content) {
+    uint8_t* const begin = static_cast<uint8_t*>(mapping_) + kPage;
+    const size_t first = round_up(static_cast<size_t>(data_ - begin), kPage);
+    const size_t end = (static_cast<size_t>(data_ - begin) + content) / kPage * kPage;
+    if (end < first + kSmall) return;
+    void* const pages = mmap(begin + first, end - first, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (pages != MAP_FAILED) madvise(pages, end - first, MADV_HUGEPAGE);
 }
 
 PoisonedMemory::~PoisonedMemory() {

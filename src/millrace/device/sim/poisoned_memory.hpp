@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace millrace::device::sim {
 
-/// Owns `bytes` of memory that begin as kPoison. Large ones are a file's pages, copied when they are written to,
-/// between pages that nobody may touch: an access beyond the end faults.
+/// Owns `bytes` of memory that begin as `content` and, behind it, as kPoison. Large ones are a file's pages, copied
+/// when they are written to, between pages that nobody may touch: an access beyond the end faults.
 class PoisonedMemory {
 public:
     static constexpr uint8_t kPoison = 0xa5;
@@ -15,7 +16,7 @@ public:
     static constexpr size_t kAlignment = 256;
 
     /// Throws std::bad_alloc.
-    explicit PoisonedMemory(size_t bytes);
+    explicit PoisonedMemory(size_t bytes, std::span<const uint8_t> content = {});
     ~PoisonedMemory();
     PoisonedMemory(const PoisonedMemory&) = delete;
     PoisonedMemory& operator=(const PoisonedMemory&) = delete;
@@ -25,6 +26,7 @@ public:
 
 private:
     void map();
+    void map_anew(size_t content);
 
     const size_t bytes_;
     uint8_t* data_ = nullptr;

@@ -43,7 +43,7 @@ Address SimDevice::allocate(size_t bytes, const std::string& what) {
     return allocate_locked(bytes, what);
 }
 
-Address SimDevice::allocate_locked(size_t bytes, const std::string& what) {
+Address SimDevice::allocate_locked(size_t bytes, const std::string& what, std::span<const uint8_t> content) {
     while (allocated_bytes_ + bytes > options_.memory_bytes && !kept_.empty()) {
         free_locked(kept_.front().address);
         kept_.pop_front();
@@ -52,7 +52,7 @@ Address SimDevice::allocate_locked(size_t bytes, const std::string& what) {
         throw DeviceError("the simulated device has no " + std::to_string(bytes) + " bytes left for " + what + " (" +
                           std::to_string(options_.memory_bytes - allocated_bytes_) + " are free)");
     const Address address = next_address_;
-    allocations_.try_emplace(address, std::max<size_t>(bytes, 1));
+    allocations_.try_emplace(address, std::max<size_t>(bytes, 1), content);
     // A gap between allocations makes an access behind the end a fault and not a neighbour's data.
     next_address_ += (bytes + 2 * kAlignment) / kAlignment * kAlignment + kAlignment;
     allocated_bytes_ += std::max<size_t>(bytes, 1);
@@ -121,8 +121,7 @@ Address SimDevice::share_array(const nf::Image::Array& array) {
             const std::string what = array.is_state() ? "state '" + array.state_name + "'" : "tables";
             // What comes back may have grown.
             const size_t room = array.revision != nullptr ? array.bytes + array.bytes / 8 : array.bytes;
-            shared.address = allocate_locked(room, what);
-            if (array.bytes > 0) std::memcpy(memory(shared.address, array.bytes), data, array.bytes);
+            shared.address = allocate_locked(room, what, {data, array.bytes});
             table_bytes_ += array.bytes;
         }
         shared.revision = array.revision != nullptr ? array.revision->now : 0;

@@ -128,7 +128,7 @@ private:
     bool run(const LoadedProgram& program, size_t step, const BatchView& batch);
     /// The host's pointer to device memory [address, address + bytes), null when that is not allocated.
     uint8_t* memory(Address address, size_t bytes);
-    Address allocate_locked(size_t bytes, const std::string& what);
+    Address allocate_locked(size_t bytes, const std::string& what, std::span<const uint8_t> content = {});
     void free_locked(Address address);
     Address share_array(const nf::Image::Array& array);
     std::optional<Kept> take_kept(const nf::Image::Array& array);

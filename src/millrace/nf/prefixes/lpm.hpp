@@ -36,7 +36,12 @@ public:
     /// True when the prefix is new. Throws std::length_error, with nothing changed, when a table is full.
     bool insert(const Address& address, unsigned length, uint16_t value) {
         ++version_;
-        if (root_.empty()) start();
+        if (root_.empty()) {
+            // A default route, which comes first where many are loaded, is all that there is yet.
+            const bool of_all = length == 0;
+            start(of_all ? Owner{static_cast<Entry>(value), owner(0)} : Owner{0, 0});
+            if (of_all) return rib_.set(address, length, value);
+        }
         // Groups on the way down that fail to come leave only empty groups behind: no answer changes.
         const Range range = descend(address, length);
         replace(range, Owner{static_cast<Entry>(value), owner(length)},
@@ -103,9 +108,9 @@ private:
     /// change.
     static constexpr size_t kChunk = 256;
 
-    void start() {
-        root_.assign(size_t{1} << RootBits, 0);
-        root_owner_.assign(size_t{1} << RootBits, 0);
+    void start(Owner all) {
+        root_.assign(size_t{1} << RootBits, all.value);
+        root_owner_.assign(size_t{1} << RootBits, all.owner);
         changed({false, 0, root_.size()});
     }
     void changed(Range range) {
@@ -119,6 +124,11 @@ private:
                                                     const Revision* before) {
         auto revision = std::make_shared<Revision>();
         revision->now = Revision::next_number();
+        if (copy.empty() && !now.empty()) {
+            copy = now;
+            revision->changed.push_back({0, now.size() * sizeof(Entry)});
+            return revision;
+        }
         const Entry* const memory = copy.data();
         copy.resize(now.size());
         // Memory that has moved is another one.

@@ -106,26 +106,36 @@ std::vector<Ids> search_with_lanes(const PatternSet& set, const std::vector<std:
     return result;
 }
 
-void expect_all_agree(const std::vector<std::string>& patterns, const std::vector<std::string>& payloads,
-                      const std::vector<Ids>* expected) {
-    const auto set = std::make_shared<const PatternSet>(patterns);
+Searchers::Searchers(const std::vector<std::string>& patterns)
+    : patterns_(patterns), set_(std::make_shared<const PatternSet>(patterns)) {
+    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan, Engine::automatic})
+        if (is_available(engine)) matchers_.push_back(make_matcher(set_, engine));
+}
+
+void Searchers::expect_agreement(const std::vector<std::string>& payloads, const std::vector<Ids>* expected) const {
     std::vector<Ids> reference;
     if (expected == nullptr) {
-        reference = search_with(*make_matcher(set, Engine::scalar), payloads);
+        reference = search_with(*make_matcher(set_, Engine::scalar), payloads);
         expected = &reference;
     }
-    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan, Engine::automatic}) {
-        if (!is_available(engine)) continue;
-        const auto matcher = make_matcher(set, engine);
+    for (const auto& matcher : matchers_)
         expect_equal(*expected, search_with(*matcher, payloads), std::string(matcher->name()));
-    }
     for (const unsigned lanes : {1u, 8u, 32u})
-        expect_equal(*expected, search_with_lanes(*set, payloads, lanes), std::to_string(lanes) + " lanes");
+        expect_equal(*expected, search_with_lanes(*set_, payloads, lanes), std::to_string(lanes) + " lanes");
+}
+
+void Searchers::expect_right(const std::vector<std::string>& payloads) const {
+    const std::vector<Ids> expected = search_naively(patterns_, payloads);
+    expect_agreement(payloads, &expected);
+}
+
+void expect_all_agree(const std::vector<std::string>& patterns, const std::vector<std::string>& payloads,
+                      const std::vector<Ids>* expected) {
+    Searchers(patterns).expect_agreement(payloads, expected);
 }
 
 void expect_all_right(const std::vector<std::string>& patterns, const std::vector<std::string>& payloads) {
-    const std::vector<Ids> expected = search_naively(patterns, payloads);
-    expect_all_agree(patterns, payloads, &expected);
+    Searchers(patterns).expect_right(payloads);
 }
 
 }  // namespace millrace::nf::nids::pattern::test

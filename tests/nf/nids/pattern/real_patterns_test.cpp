@@ -117,8 +117,9 @@ TEST(RealPatterns, AllContentStringsOfTheSnortCommunityRulesAgree) {
     MILLRACE_NEEDS_DATA(name);
     const Strings patterns = hex_patterns(name);
     ASSERT_GT(patterns.size(), 5000u);
-    expect_all_right(patterns, real_payloads(patterns, {1, 31, 32, 33, 1024, 1460}, 4));
-    expect_all_agree(patterns, real_payloads(patterns, {0, 1, 64, 300, 1460, 9000}, 6), nullptr);
+    const Searchers all(patterns);
+    all.expect_right(real_payloads(patterns, {1, 31, 32, 33, 1024, 1460}, 4));
+    all.expect_agreement(real_payloads(patterns, {0, 1, 64, 300, 1460, 9000}, 6), nullptr);
 }
 
 TEST(RealPatterns, ThirtyThousandContentStringsBuildAndAgree) {
@@ -126,8 +127,9 @@ TEST(RealPatterns, ThirtyThousandContentStringsBuildAndAgree) {
     MILLRACE_NEEDS_DATA(name);
     const Strings patterns = hex_patterns(name);
     ASSERT_GT(patterns.size(), 30000u);
-    expect_all_right(patterns, real_payloads(patterns, {33, 1025}, 4));
-    expect_all_agree(patterns, real_payloads(patterns, {0, 1, 64, 300, 1460}, 6), nullptr);
+    const Searchers all(patterns);
+    all.expect_right(real_payloads(patterns, {33, 1025}, 4));
+    all.expect_agreement(real_payloads(patterns, {0, 1, 64, 300, 1460}, 6), nullptr);
 }
 
 TEST(RealPatterns, FifteenThousandWordsAgree) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <hs/hs.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -19,6 +20,18 @@ std::string expression_of(const std::string& bytes) {
     std::string expression;
     for (const char c : bytes) expression += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
     return expression;
+}
+
+/// Each pattern is told of once, but for single bytes where there are many of them: to compile so many that are told of
+/// once takes Hyperscan a time that grows with their square, ten seconds for all there are.
+std::vector<unsigned> flags_of(const PatternSet& set, const std::vector<unsigned>& ids) {
+    constexpr std::ptrdiff_t kMany = 16;
+    const auto is_byte = [&](unsigned id) { return set.patterns()[id].size() == 1; };
+    const bool many = std::ranges::count_if(ids, is_byte) > kMany;
+    std::vector<unsigned> flags;
+    for (const unsigned id : ids)
+        flags.push_back(HS_FLAG_CASELESS | (many && is_byte(id) ? 0u : unsigned{HS_FLAG_SINGLEMATCH}));
+    return flags;
 }
 
 /// A compiled database, shared by the workers of one set. Hyperscan gets each distinct pattern once.
@@ -43,7 +56,7 @@ public:
         }
         std::vector<const char*> texts;
         for (const std::string& expression : expressions) texts.push_back(expression.c_str());
-        const std::vector<unsigned> flags(ids.size(), HS_FLAG_CASELESS | HS_FLAG_SINGLEMATCH);
+        const std::vector<unsigned> flags = flags_of(set, ids);
         hs_compile_error_t* error = nullptr;
         if (hs_compile_multi(texts.data(), flags.data(), ids.data(), static_cast<unsigned>(ids.size()), HS_MODE_BLOCK,
                              nullptr, &database_, &error) != HS_SUCCESS) {
@@ -107,7 +120,7 @@ private:
     static int on_match(unsigned id, unsigned long long, unsigned long long, unsigned, void* context) {
         auto& self = *static_cast<HyperscanMatcher*>(context);
         for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal))
-            self.found_.insert(equal);
+            if (!self.found_.insert(equal)) break;
         return 0;
     }
 
