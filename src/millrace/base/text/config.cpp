@@ -34,8 +34,8 @@ std::optional<std::pair<double, std::string>> number_and_unit(const std::string&
 
 struct Config::Value {
     // A constructor of its own: clang 14, which builds the fuzzers on Debian 12, makes no aggregate in make_shared.
-    Value(YAML::Node of, std::shared_ptr<const std::string> in, YAML::Mark at)
-        : node(std::move(of)), file(std::move(in)), mark(at) {}
+    Value(const YAML::Node& of, std::shared_ptr<const std::string> in, YAML::Mark at)
+        : node(of), file(std::move(in)), mark(at) {}
 
     YAML::Node node;
     std::shared_ptr<const std::string> file;
