@@ -103,6 +103,17 @@ def table_once(page):
                 own.setdefault(r["queues"], []).append(million(r["packets-per-second"]))
         return "; ".join(f"{n} queues: {', '.join(rates)}" for n, rates in own.items()) + " Mpkt/s"
 
+    def long_batches(record):
+        own = {}
+        for r in record["results"]:
+            if r["queues"] == 8 and r["what"].endswith("rules") and r["traffic"] != "64":
+                own.setdefault((r["long-batch-bytes"], r["traffic"]), []).append(r["packets-per-second"])
+        rates = {key: million(sum(values) / len(values)) for key, values in own.items()}
+        sizes = {None: "none is long", 4 << 20: "from 4 MiB", 0: "all are"}
+        return (
+            "; ".join(f"{name}: {rates[size, '512']}, {rates[size, '1518']}" for size, name in sizes.items()) + " Mpkt/s"
+        )
+
     def no_sharing(record):
         return "; ".join(f"{r['traffic']} B: {million(r['packets-per-second'])} Mpkt/s" for r in record["results"])
 
@@ -138,6 +149,11 @@ def table_once(page):
         "queues of the hardware: four NFs at 64 B; with 12,508 rules and state of flows at 512 B, 1518 B; six workers",
         hardware_queues,
         "queues",
+    )
+    row(
+        "ordered kernels of long batches by themselves: four NFs with 12,508 rules at 512 B, 1518 B; H100",
+        long_batches,
+        "long-batches",
     )
     row(
         "each NF moves its own frames (`--mode no-sharing`), contiguous; fused made 316.5 and 207.5 Mpkt/s then",
