@@ -66,6 +66,7 @@ struct Parts {
 
     /// Takes the oldest batch in, which is back.
     void take_in() {
+        Completion completion(collector, nullptr, cpu, timeline, 32);
         Batch& batch = *batches.in_flight().front();
         batches.retire();
         completion.deliver(batch, rte_rdtsc());
@@ -89,7 +90,6 @@ struct Parts {
     BatchLauncher launcher{device, device->order_gate(), batches, states, timeline, nullptr, options};
     Arrivals arrivals{device, states, timeline, options.events, options.patience};
     FailOver fail_over{device, states, launcher, batches, queues, cpu, nullptr};
-    Completion completion{collector, nullptr, cpu, timeline, 32};
 };
 
 TEST(ChainQueues, KnowEachChainByItsNameAndItsGenerationByItsProgram) {
