@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <thread>
 
 #include "lab/clock.hpp"
@@ -141,6 +142,7 @@ private:
 
 AclPeers::AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds)
     : seconds_(seconds), begin_(Clock::now()) {
+    if (eal_running()) throw std::logic_error("processes for rte_acl have to be made before DPDK starts");
     for (const auto& set : sets) children_.push_back(std::make_unique<Child>(*set, seconds));
 }
 AclPeers::~AclPeers() = default;

@@ -24,6 +24,7 @@ struct AclRate {
 class AclPeers {
 public:
     /// Begins. Make it before other threads run and before a device is opened. `seconds` is for each measurement.
+    /// Throws std::logic_error once DPDK runs: its processes would write into this one's memory, which DPDK shares.
     AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds);
     ~AclPeers();
     /// Gives up what is not compiled `limit_seconds` after the beginning, and measures the others one after the other,
