@@ -230,9 +230,9 @@ TEST(LongBatches, HaveTheirOrderedKernelsLaunchedOnceTheOthersAreDone) {
     EXPECT_EQ(device->steps.size(), chain.ordered_from);
     unsigned asked = 0;
     while (batch.state() == Batch::State::half) {
-        EXPECT_EQ(device->steps.size(), chain.ordered_from) << "a kernel with an order was launched too early";
-        EXPECT_EQ(parts.arrivals.poll(*parts.batches.in_flight().front()), Status::pending);
-        EXPECT_EQ(parts.launcher.submit_ordered(), Status::ok);
+        ASSERT_EQ(device->steps.size(), chain.ordered_from) << "a kernel with an order was launched too early";
+        ASSERT_EQ(parts.arrivals.poll(*parts.batches.in_flight().front()), Status::pending);
+        ASSERT_EQ(parts.launcher.submit_ordered(), Status::ok);
         ++asked;
     }
     EXPECT_GT(asked, 1u) << "the device was done at once";

@@ -86,7 +86,10 @@ int run_again(const char* program, const std::vector<std::string>& names) {
     const bool ran = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ) == 0 &&
                      waitpid(child, &status, 0) == child;
     std::filesystem::remove(file);
-    return ran && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    if (ran && WIFEXITED(status)) return WEXITSTATUS(status);
+    std::cout << "[  FAILED  ] the proof with kernels that fail "
+              << (ran ? "was ended by signal " + std::to_string(WTERMSIG(status)) : "did not start") << std::endl;
+    return 1;
 }
 
 }  // namespace
