@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/chain/configuration.hpp"
+#include "millrace/chain/parts.hpp"
+#include "millrace/device/device.hpp"
 #include "millrace/tenancy/manager.hpp"
 
 namespace millrace::chain {
@@ -174,6 +176,38 @@ TEST(TenantConfiguration, HasRoomForPacketsInTheMemoryOfATenant) {
     EXPECT_LE(tenancy::all_question_bytes(four) + tenancy::all_answer_bytes(four), 1u << 20);
     EXPECT_GT(one.packets, four.packets);
     EXPECT_THROW(tenancy::shape_of(function, 64, {}), ConfigError);
+}
+
+TEST(ChainsInOnePiece, AreThoseThatADeviceCanTakeSo) {
+    const auto undivided = [](const std::string& nfs, const std::string& device = "sim", const std::string& more = "") {
+        return load(nfs, device, more).chains.front()->undivided;
+    };
+    const std::string nfs = "[mirror, " + node_of("b") + ", {mirror: {}, name: last}]";
+    const auto whole = undivided(nfs);
+    ASSERT_NE(whole, nullptr);
+    EXPECT_EQ(whole->name, "c");
+    ASSERT_EQ(whole->nodes.size(), 3u);
+    EXPECT_EQ(whole->nodes[1].target(0), (Target{Target::Kind::node, 2}));
+    EXPECT_TRUE(whole->plan.whole_frames) << "a frame that is decided on elsewhere would find its tenant absent";
+    EXPECT_EQ(whole->max_batch, kMaxUndividedBatch);
+    using Kind = device::Step::Kind;
+    std::vector<Kind> kinds;
+    for (const device::Step& step : device::plan_steps(*whole, {})) kinds.push_back(step.kind);
+    EXPECT_EQ(kinds, (std::vector{Kind::nodes, Kind::enter, Kind::leave, Kind::nodes}));
+    const auto alone = device::plan_steps(*undivided("[" + node_of("b") + ", " + node_of("acme.dpi") + "]"), {});
+    ASSERT_EQ(alone.size(), 6u);
+    EXPECT_TRUE(alone.front().begin && alone.back().end);
+    EXPECT_EQ(alone.front().kind, Kind::nodes) << "it parses";
+    EXPECT_EQ(alone[3].first, 1u);
+    EXPECT_EQ(undivided(nfs, "cpu"), nullptr);
+    EXPECT_EQ(undivided("[mirror]"), nullptr) << "it has no parts";
+    EXPECT_EQ(undivided("[" + node_of("b", ", runs-on: process") + "]"), nullptr);
+    EXPECT_EQ(undivided("[" + node_of("b", ", rate: 1k, latency: 1s") + "]"), nullptr);
+    EXPECT_EQ(undivided(nfs, "sim", "    rate: 1k\n    latency: 1s\n"), nullptr);
+    EXPECT_EQ(undivided("[{policer: {per: flow, rate: 1Gbps}}, " + node_of("b") + "]"), nullptr) << "it has an order";
+    std::string outcomes;
+    for (int i = 0; i < 30; ++i) outcomes += (i > 0 ? ", o" : "o") + std::to_string(i) + ": next";
+    EXPECT_EQ(undivided("[{tenant: b, outcomes: {" + outcomes + "}, absent: drop}]"), nullptr);
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include <dlfcn.h>
 
 #include "millrace/exec/promises/promise_watch.hpp"
-#include "millrace/tenancy/offering.hpp"
 #include "tenancy/on_the_gpu.hpp"
 #include "tenancy/scene.hpp"
 #include "tenancy/sender.hpp"
+#include "tenancy/thread_tenant.hpp"
 
 namespace millrace::tenancy {
 namespace {
@@ -13,54 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 using test::OnTheGpu;
 using test::Sender;
+using test::Tenant;
 using test::terms_for;
 using test::wait_until;
-
-/// A tenant that runs as `millrace tenant` does, on a thread of its own.
-class Tenant {
-public:
-    Tenant(const std::string& manager, const std::string& name, const std::string& kind, const std::string& options)
-        : host_(*nf::find_type(kind), Config::parse(options), name, testing::TempDir()),
-          thread_([this, manager, name](const std::stop_token& end) { serve(end, manager, name); }) {}
-    /// Empty: nothing was said yet.
-    std::string placement() {
-        const std::lock_guard lock(mutex_);
-        return placement_;
-    }
-
-private:
-    void serve(const std::stop_token& end, const std::string& manager, const std::string& name) {
-        Member member(manager, name);
-        host_.agree(member.terms());
-        Offering offering(host_);
-        const auto keep = [this](const std::string& text) {
-            const std::lock_guard lock(mutex_);
-            placement_ = text;
-        };
-        try {
-            offering.begin(member);
-        } catch (const std::runtime_error& e) {
-            keep(e.what());
-        }
-        while (!end.stop_requested() && member.attached()) {
-            try {
-                offering.go_on(member);
-            } catch (const std::runtime_error& e) {
-                keep(e.what());
-            }
-            if (const auto batch = member.next(5ms)) {
-                host_.answer(*batch);
-                member.answer(*batch);
-            }
-            if (const auto placed = member.placement())
-                keep((placed->kind == Notice::Kind::placed ? "placed: " : "kept: ") + std::string(placed->text));
-        }
-    }
-    std::mutex mutex_;
-    std::string placement_;
-    FunctionHost host_;
-    std::jthread thread_;
-};
 
 /// What becomes of a chain's packets whose tenant has its function on the GPU, and in its process.
 class ChainsOnTheGpu : public OnTheGpu {};
@@ -84,6 +39,7 @@ TEST_F(ChainsOnTheGpu, ChainsGiveTheSamePacketsWithAndWithoutIt) {
         const exec::TenantReport report = scene.tenant("mallory");
         EXPECT_EQ(report.answered, 4000u);
         EXPECT_EQ(report.gpu_batches, on_gpu ? report.batches : 0u) << "the device did the work, or the process";
+        EXPECT_EQ(report.chain_batches, report.gpu_batches) << "in one piece";
         EXPECT_GT(report.batches, 0u);
         EXPECT_EQ(report.runs_on, !on_gpu ? "process" : more == checked ? "GPU, checked" : "GPU, fenced");
         EXPECT_EQ(report.fence_instructions > 0, on_gpu);
@@ -187,7 +143,7 @@ TEST_F(ChainsOnTheGpu, LetATenantGoWhoseFunctionSaysWhatItMayNot) {
     EXPECT_TRUE(wait_until([&] { return !mallory.parted().empty(); })) << scene.tenant("mallory").state;
     EXPECT_EQ(mallory.parted(), "it answered by an outcome that it does not have");
     EXPECT_GE(scene.tenant("mallory").misdeeds.at("wrong"), 1u);
-    EXPECT_GT(scene.tenant("mallory").gpu_batches, 0u);
+    EXPECT_GT(scene.tenant("mallory").chain_batches, 0u) << "its chain was in one piece";
     EXPECT_EQ(scene.sent("out"), 1000u) << "bypass";
     EXPECT_EQ(scene.tenant("honest").answered, 1000u);
     EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);

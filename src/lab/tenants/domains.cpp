@@ -50,17 +50,21 @@ void TenantBench::domains() {
 
 void TenantBench::batch() {
     // Few packets a second: a batch waits for nobody. And as many as make larger ones.
-    for (const bool in_process : {false, true}) {
-        const bool on_gpu = !in_process && device_ != nullptr && !device_->ptx_architecture().empty();
-        if (!in_process && !on_gpu) continue;
+    struct Way {
+        const char* where;
+        const char* keys;
+        bool on_gpu;
+    };
+    constexpr Way kWays[] = {{"on the GPU, in its chain", "", true},
+                             {"on the GPU, by itself", ", rate: 20k, latency: 10s", true},
+                             {"in its process", ", runs-on: process", false}};
+    for (const auto& [where, keys, on_gpu] : kWays) {
+        if (on_gpu && (device_ == nullptr || device_->ptx_architecture().empty())) continue;
         if (!has_time(6)) return;
-        const std::string where = on_gpu ? "on the GPU" : "in its process";
-        options_.progress("batch: a function " + where);
+        options_.progress(std::string("batch: a function ") + where);
         SceneOptions options = scene_options(64);
         options.workers = 1;
-        SceneChain chain{
-            "alone", {{"mirror", "mirror", "mirror: {}", in_process ? ", runs-on: process" : "", ""}}, 20'000};
-        TenantScene scene(options, {chain});
+        TenantScene scene(options, {{"alone", {{"mirror", "mirror", "mirror: {}", keys, ""}}, 20'000}});
         scene.attach();
         scene.start();
         scene.pass(span(0.5));
@@ -70,17 +74,13 @@ void TenantBench::batch() {
         const exec::TenantReport& tenant = took.tenants.at("mirror");
         const double p50 = double(tenant.answer_p50_ns) / 1000, p99 = double(tenant.answer_p99_ns) / 1000;
         const double packets = tenant.batches > 0 ? double(tenant.answered) / double(tenant.batches) : 0;
-        const json with = {{"packets-a-batch", packets}, {"place", where}};
-        add("batch", "question to answer, " + where + ", p50", p50, "us", with);
-        add("batch", "question to answer, " + where + ", p99", p99, "us", with);
-        if (on_gpu)
-            for (const auto& own : scene.manager().on_device().tenants) {
-                const uint32_t count = std::max(1u, static_cast<uint32_t>(packets + 0.5));
-                const double device_us = own.model.batch_ns(count, device_->partitions().sms) / 1000;
-                add("batch", "of it copies and kernels, as measured when it came", device_us, "us", with);
-                add("batch", "a tenant adds, " + where, p50 - device_us, "us", with);
-            }
-        else add("batch", "a tenant adds, " + where + ", its function's own work included", p50, "us", with);
+        const json with = {
+            {"packets-a-batch", packets}, {"place", where}, {"chain-batches", tenant.chain_batches}};
+        add("batch", std::string("question to answer, ") + where + ", p50", p50, "us", with);
+        add("batch", std::string("question to answer, ") + where + ", p99", p99, "us", with);
+        for (const double percent : {50.0, 99.0})
+            add("batch", fmt::format("a packet, {}, p{:.0f}", where, percent),
+                took.chains.at("alone").latency_us(percent), "us", with);
         end(scene, "batch", where);
     }
 }

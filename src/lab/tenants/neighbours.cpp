@@ -10,6 +10,18 @@ namespace millrace::lab {
 
 using nlohmann::json;
 
+/// A load that a chain carries with its functions in processes, too, where those go that are killed or misbehave.
+double TenantBench::usual_load() {
+    SceneTenant tenant = function(0, "alone");
+    tenant.keys = ", runs-on: process";
+    TenantScene scene(scene_options(), {{"alone", {tenant}, 0}});
+    scene.attach();
+    scene.start();
+    const double load = std::max(carried(scene, "alone").rate * 0.2, 100.0);
+    end(scene, "load", "a fifth of what goes through a process");
+    return load;
+}
+
 void TenantBench::victim() {
     struct Case {
         const char* name;
@@ -23,7 +35,10 @@ void TenantBench::victim() {
                                {"beside one that is slow", "slow", 1},
                                {"beside one that never ends", "loops", 1},
                                {"alone again", "", 0}};
-    double rate = 0, alone_p99 = 0;
+    if (!has_time(8)) return;
+    options_.progress("victim: how much comes");
+    const double rate = usual_load();
+    double alone_p99 = 0;
     for (const Case& one : kCases) {
         if (!has_time(6)) return;
         options_.progress(std::string("victim: ") + one.name);
@@ -38,8 +53,6 @@ void TenantBench::victim() {
         TenantScene scene(options, chains);
         scene.attach();
         scene.start();
-        if (rate == 0) rate = std::max(carried(scene, "victim").rate * 0.2, 100.0);
-        scene.set_rate("victim", rate);
         scene.pass(span(0.5));
         const SceneSpan before = scene.now();
         scene.pass(span(1.5));
@@ -65,13 +78,13 @@ void TenantBench::victim() {
 
 void TenantBench::killed() {
     if (!has_time(8)) return;
+    const double rate = usual_load();
     options_.progress("killed: the tenants come");
-    TenantScene scene(scene_options(), {{"first", {function(0, "first")}, 0},
+    TenantScene scene(scene_options(), {{"first", {function(0, "first")}, 1},
                                         {"second", {function(1, "second")}, 1},
                                         {"mortal", {function(0, "mortal")}, 1}});
     scene.attach();
     scene.start();
-    const double rate = std::max(carried(scene, "first").rate * 0.2, 100.0);
     for (const char* const chain : {"first", "second", "mortal"}) scene.set_rate(chain, rate);
     scene.pass(span(0.5));
     // Of the two that nobody kills: without a tenant's decision, and without room at their sources.

@@ -49,6 +49,7 @@ json json_of(const exec::TenantReport& tenant) {
                 {"packets", tenant.packets},  {"answered", tenant.answered},
                 {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
                 {"batches", tenant.batches},  {"gpu-batches", tenant.gpu_batches},
+                {"chain-batches", tenant.chain_batches},
                 {"misdeeds", tenant.misdeeds}};
     return one;
 }
@@ -77,6 +78,7 @@ SceneSpan operator-(SceneSpan later, const SceneSpan& earlier) {
         own.answered -= before.answered;
         own.batches -= before.batches;
         own.gpu_batches -= before.gpu_batches;
+        own.chain_batches -= before.chain_batches;
         for (auto& [why, packets] : own.absent)
             if (const auto known = before.absent.find(why); known != before.absent.end()) packets -= known->second;
     }

@@ -1,6 +1,7 @@
 #include "millrace/chain/parts.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "millrace/chain/inner.hpp"
 #include "millrace/chain/tenant.hpp"
@@ -46,8 +47,28 @@ std::shared_ptr<Program> part_of(const Program& chain, size_t from, size_t to) {
     return part;
 }
 
+/// Null: it can't be in one piece.
+std::shared_ptr<const Program> undivided_of(const Configuration& configuration, const Program& chain, size_t number) {
+    const auto hinders = [](const Node& node) {
+        if (const TenantFunction* const function = tenant_of(node))
+            // One place more is where a device counts what is wrong.
+            return !function->may_run_on_gpu() || function->promise().made() ||
+                   function->absent() + 1 >= kUndeclaredOutcome;
+        return node.type->ordered() || node.changes_state_in_no_order();
+    };
+    const bool promised = number < configuration.promises.size() && configuration.promises[number].made();
+    if (configuration.device == "cpu" || promised || chain.nodes.size() > kMaxStages ||
+        configuration.classification.table() != nullptr || std::ranges::any_of(chain.nodes, hinders))
+        return nullptr;
+    const auto whole = std::make_shared<Program>(chain);
+    whole->max_batch = std::min(whole->max_batch, kMaxUndividedBatch);
+    plan_program(*whole, false);
+    return whole;
+}
+
 void cut(Configuration& configuration, size_t number, bool (*alone)(const Node&)) {
     const std::shared_ptr<const Program> chain = configuration.chains[number];
+    const bool at_tenants = std::ranges::any_of(chain->nodes, is_tenants);
     const std::vector<size_t> starts = starts_of_parts(*chain, alone);
     const auto number_of = [&, appended = configuration.chains.size()](size_t part) {
         return static_cast<uint16_t>(part == 0 ? number : appended + part - 1);
@@ -68,6 +89,7 @@ void cut(Configuration& configuration, size_t number, bool (*alone)(const Node&)
             }
         plan_program(*part, part->is_tenants || configuration.device == "cpu");
         if (i == 0) {
+            if (at_tenants) part->undivided = undivided_of(configuration, *chain, number);
             configuration.chains[number] = part;
             continue;
         }
@@ -96,6 +118,28 @@ void cut_apart(Configuration& configuration) {
         if (!configuration.chains[i]->nodes.empty()) cut(configuration, i, [](const Node&) { return true; });
 }
 
+void renew_undivided(Configuration& configuration) {
+    std::map<std::pair<std::string, std::string>, const Node*> nodes;  // by chain and name
+    std::map<std::string, schedule::GpuShare> shares;
+    for (const auto& program : configuration.chains) {
+        for (const Node& node : program->nodes) nodes[{program->whole, node.name}] = &node;
+        const auto [own, first] = shares.emplace(program->whole, program->gpu_share);
+        const auto count = [](const schedule::GpuShare& share) { return share.sms.all() ? UINT32_MAX : share.sms.count; };
+        if (count(program->gpu_share) > count(own->second)) own->second = program->gpu_share;
+    }
+    for (auto& program : configuration.chains) {
+        if (program->undivided == nullptr) continue;
+        const auto whole = std::make_shared<Program>(*program->undivided);
+        whole->generation = program->generation;
+        whole->gpu_share = shares[program->whole];
+        whole->max_delay = program->max_delay;
+        for (Node& node : whole->nodes) node.nf = nodes.at({program->whole, node.name})->nf;
+        const auto first = std::make_shared<Program>(*program);
+        first->undivided = whole;
+        program = first;
+    }
+}
+
 std::set<std::string> chains_with_tenants(const Configuration& configuration) {
     std::set<std::string> names;
     for (const auto& program : configuration.chains)
@@ -111,7 +155,9 @@ void plan_program(Program& program, bool on_cpu) {
             use.host_reads = node.type->cpu_reads;
             use.host_writes = node.type->cpu_writes;
         } else {
-            use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(), node.type->is_keyed());
+            // Who decides elsewhere on a tenant's packet finds that one absent.
+            use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(),
+                                      node.type->is_keyed() || node.type->is_tenants);
         }
         uses.push_back(use);
     }

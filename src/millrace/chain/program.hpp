@@ -74,6 +74,9 @@ struct Program : std::enable_shared_from_this<Program> {
     std::string name;
     std::string whole;        ///< the chain of the file that this is, or is a part of (parts.hpp)
     bool is_tenants = false;  ///< its one function is a tenant's, and runs in that one's process (tenant.hpp)
+    /// Of a chain's first part: all of it in one piece, for a device that all its tenants' functions run on; null: it
+    /// goes through its parts only (parts.hpp).
+    std::shared_ptr<const Program> undivided;
     uint16_t index = 0;       ///< among the chains of its configuration
     uint64_t generation = 0;
     std::vector<Node> nodes;

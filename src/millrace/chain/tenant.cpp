@@ -95,6 +95,7 @@ TenantFunction::TenantFunction(const Config& entry, const Tenant& tenant) : tena
     type_.summary = "runs in the process of " + tenant.name;
     if (const auto reads = entry.find("reads")) type_.reads = read_fields(*reads);
     if (const auto writes = entry.find("writes")) type_.writes = read_fields(*writes);
+    type_.is_tenants = type_.reads_time = true;
     type_.cpu_reads = type_.reads;
     type_.cpu_writes = type_.writes;
     type_.tables_bytes = sizeof(Tables);

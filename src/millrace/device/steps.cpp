@@ -81,6 +81,14 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         const chain::Node& node = program.nodes[program.stage(i).first];
         const nf::Type& type = *node.type;
         if (options.mode == Mode::pipelined) run_up_to(i);
+        if (type.is_tenants) {
+            if (steps.size() == before) add_nodes(i);  // it parses
+            run_up_to(i);
+            first = static_cast<uint16_t>(i + 1);
+            steps.push_back({Step::Kind::enter, i, first});
+            steps.push_back({Step::Kind::leave, i, first});
+            continue;
+        }
         if (!type.ordered()) continue;
         // All that comes before must be decided before packets can be numbered. The first step also
         // parses, so it is there even if it has no nodes.
@@ -122,7 +130,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
 
 std::string step_text(const chain::Program& program, const Step& step) {
     static const char* const kKinds[] = {"gather",        "",        "numbering for ",   "commit of ", "turn of ", "",
-                                         "time-outs of ", "packing", "snapshot of state"};
+                                         "time-outs of ", "packing", "snapshot of state",
+                                         "into the window of ", "out of the window of "};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
     using Kind = Step::Kind;
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;

@@ -115,6 +115,8 @@ public:
     virtual void poll() = 0;
     /// Packets taken in and not delivered.
     virtual size_t in_flight() const = 0;
+    /// Those of a chain, of any generation; all of them where it can't tell.
+    virtual size_t in_flight_of(const chain::Program&) const { return in_flight(); }
     /// Whether it can do without `poll` while there are no packets.
     virtual bool may_sleep() const { return in_flight() == 0; }
     /// Finishes everything that is under way, waiting if need be; all that it counts is counted then.

@@ -23,12 +23,42 @@ struct TenantReport {
     std::map<std::string, uint64_t> absent;         ///< packets, by chain::kAbsentForNames
     uint64_t batches = 0;                           ///< that it was asked
     uint64_t gpu_batches = 0;                       ///< of them those that its device half was asked
+    uint64_t chain_batches = 0;                     ///< of these those that its chain went through in one piece
     std::string runs_on = "process";                ///< or "GPU, fenced", "GPU, checked"
     uint64_t instructions = 0;                      ///< there: of its PTX
     uint64_t fence_instructions = 0;                ///< there: that isolation adds to them
     uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
     std::map<std::string, uint64_t> misdeeds;       ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
     PromiseReport promise;                          ///< as PromiseWatch::add_to has it
+};
+
+/// Tenants' functions in a chain that goes through a device in one piece (chain::Program::undivided), one worker's, as
+/// they were when they were settled. Batches keep them.
+class TenantsInChain {
+public:
+    virtual ~TenantsInChain() = default;
+    /// A place in each of their windows, for a batch that is about to be launched. There are as many as an engine of
+    /// such a chain has batches in flight (chain::kMaxUndividedDepth). On the worker's thread.
+    virtual unsigned take_place() = 0;
+    /// Puts the function of the step's node between the steps `enter` and the next one, on the batch's stream. Any
+    /// thread, one at a time for each place.
+    virtual device::Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
+                               const device::BatchView& batch, unsigned place) const = 0;
+    /// The batch is back, and its packets had these outcomes (BatchView::outcome_counts): its place is free. On the
+    /// worker's thread.
+    virtual void leave(unsigned place, const uint32_t* outcomes) = 0;
+};
+
+/// Who they are now. On the worker's thread, and while packets flow it waits for nobody.
+class ChainTenants {
+public:
+    virtual ~ChainTenants() = default;
+    /// Whether the functions of all of them run on the device.
+    virtual bool ready() = 0;
+    /// Those that batches go through from now on; none of the chain's may be under way. Null: they are not ready.
+    virtual std::shared_ptr<TenantsInChain> settle() = 0;
+    /// Whether those that were settled last are still there.
+    virtual bool holds() = 0;
 };
 
 /// Runs the functions of tenants. Calls of the workers' engines are the workers' threads', others any thread's.
@@ -40,6 +70,8 @@ public:
     /// The engine of a worker for programs that are tenants' (chain::Program::is_tenants). It holds `most_packets` at
     /// a time, about.
     virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;
+    /// The tenants of a chain in one piece; null: nobody runs them on a device.
+    virtual std::unique_ptr<ChainTenants> in_chain(const chain::Program& undivided, unsigned worker) = 0;
     /// A generation is about to come: its tenants may attach from now on. Throws ConfigError.
     virtual void follow(const chain::Configuration& configuration) = 0;
     /// Those whose device halves run on the device.

@@ -216,6 +216,7 @@ struct Type {
     size_t note_bytes = 0;      ///< see Declaration
     bool has_cpu_half = false;
     bool shareable = false, shares_tables = false;  ///< see Declaration
+    bool is_tenants = false;  ///< its device half is a tenant's, and stands in a window of that one (tenancy/confined)
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
     OrderKeyFunction order_key = nullptr;

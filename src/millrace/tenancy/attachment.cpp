@@ -124,6 +124,19 @@ Lane::Reply Lane::next(Exchange::Taken& taken, Clock::time_point now) {
     return part_of(Reply::late, counters_.late);
 }
 
+void Lane::passed(std::chrono::nanoseconds took, bool wrong) {
+    const Patience& patience = attachment_.patience();
+    const bool late = took > patience.answer;
+    counters_.asked.add(1);
+    counters_.on_device.add(1);
+    counters_.in_chain.add(1);
+    counters_.answer_ns.record(static_cast<uint64_t>(took.count()));
+    (wrong ? counters_.wrong : late ? counters_.late : counters_.good).add(1);
+    late_in_a_row_ = late ? late_in_a_row_ + 1 : 0;
+    if (wrong && counters_.wrong.get() > patience.wrong) attachment_.part(Parting::wrong);
+    if (late_in_a_row_ > patience.late) attachment_.part(Parting::late);
+}
+
 uint64_t Lane::give_up() {
     counters_.late.add(1);
     asked_at_.pop();

@@ -41,6 +41,7 @@ struct LaneCounters {
     Counter late, wrong;  ///< batches
     Counter lost;         ///< batches that it had when it was detached
     Counter on_device;    ///< batches of `asked` that went to its device half
+    Counter in_chain;     ///< batches of `on_device` that its chain went through in one piece
     Histogram answer_ns;  ///< from question to answer
 };
 
@@ -81,6 +82,8 @@ public:
     void place(std::shared_ptr<ConfinedFunction> function);
     /// Where confined() is not null: since when.
     Clock::time_point placed_at() const { return placed_at_; }
+    /// The same, to be kept; where confined() is not null.
+    std::shared_ptr<ConfinedFunction> placed() const { return placed_; }
     /// Null: it runs in its process.
     ConfinedFunction* confined() const { return confined_.load(std::memory_order_acquire); }
     /// The device is gone: it runs in its process again. Any thread.
@@ -133,6 +136,9 @@ public:
     Reply next(Exchange::Taken& taken, Clock::time_point now);
     /// Gives the oldest batch up, of those that wait, as if it were late; the tenant stays.
     uint64_t give_up();
+
+    /// A batch of its chain in one piece has gone through the function on the device, which took so long.
+    void passed(std::chrono::nanoseconds took, bool wrong);
 
     size_t waiting() const { return confined_ != nullptr ? confined_->waiting() : exchange_.waiting(); }
     const LaneCounters& counters() const { return counters_; }

@@ -74,7 +74,8 @@ ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, con
     if (!verdict.sound()) throw ConfigError(verdict.refusals);
     if (const std::string why = isolation::why_not_process(module, half.function); !why.empty())
         throw std::runtime_error(why);
-    window_ = device_.make_window(image_bytes_ + terms_.shape.lanes * kSlots * slot_bytes(), "tenant '" + name + "'");
+    window_ = device_.make_window(image_bytes_ + terms_.shape.lanes * (kSlots * slot_bytes() + pass_bytes()),
+                                  "tenant '" + name + "'");
     isolation::RewriteOptions options;
     options.isolation = terms_.isolation;
     options.window = window_->begin();
@@ -88,6 +89,9 @@ ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, con
     code_ = device_.load_fenced(isolation::write_with_kernel(made.module, half.function), name);
     place(half);
     for (uint32_t i = 0; i < terms_.shape.lanes; ++i) lanes_.push_back(std::make_unique<ConfinedLane>(*this, i));
+    device::Address next = window_->begin() + image_bytes_ + terms_.shape.lanes * kSlots * slot_bytes();
+    for (uint32_t i = 0; pass_packets_ > 0 && i < terms_.shape.lanes; ++i, next += pass_bytes())
+        passes_.push_back(std::make_unique<ConfinedPass>(*this, next, pass_packets_));
 }
 
 /// How much room what has.
@@ -108,6 +112,29 @@ void ConfinedFunction::plan(const DeviceHalf& half) {
             "its tables take {} bytes, and beside them there is no room for packets of each worker in the {} bytes "
             "that it may have: 'memory:' says how many",
             image_bytes_, terms_.memory_bytes));
+    plan_passes(left - std::min(left, slots * slot_bytes()));
+}
+
+/// What is left of its memory is for batches of its chain in one piece: too little, and there are none.
+void ConfinedFunction::plan_passes(uint64_t left) {
+    constexpr uint32_t kFewest = 256;
+    // Longer headers are rare, and an answer of its own to them is not worth the memory.
+    constexpr uint32_t kHeaders = 256;
+    pass_room_ = kHeaders + (frame_room_ - kMaxHeaders);
+    pass_stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + pass_room_, 16));
+    const uint64_t each = left / terms_.shape.lanes / ConfinedPass::kPlaces, ends = 2 * DeviceHalf::kPieceAlignment;
+    const uint64_t packets = each > ends ? (each - ends) / (uint64_t{pass_stride_} + sizeof(Decision)) : 0;
+    pass_packets_ = static_cast<uint32_t>(std::min<uint64_t>(packets, terms_.chain_packets));
+    if (pass_packets_ < std::min(kFewest, terms_.chain_packets) || to_terms_.size() > device::ConfinedPlace::kMaxOutcomes)
+        pass_packets_ = 0;
+}
+
+uint64_t ConfinedFunction::pass_bytes() const {
+    return ConfinedPass::kPlaces * place_bytes();
+}
+
+uint64_t ConfinedFunction::place_bytes() const {
+    return rounded(pass_packets_ * (uint64_t{pass_stride_} + sizeof(Decision)), DeviceHalf::kPieceAlignment);
 }
 
 uint64_t ConfinedFunction::slot_bytes() const {
@@ -120,24 +147,27 @@ void ConfinedFunction::place(const DeviceHalf& half) {
     std::vector<uint8_t> tables = half.tables;
     tables_ = window_->begin();
     device::Address next = tables_ + rounded(tables.size(), DeviceHalf::kPieceAlignment);
-    const Streams::Lent stream(streams_);
-    const auto bring = [&](device::Address to, const std::vector<uint8_t>& bytes) {
-        const auto copy = device::host_array<uint8_t>(device_, std::max<size_t>(bytes.size(), 1));
-        std::copy(bytes.begin(), bytes.end(), copy.get());
-        device::EventId event = 0;
-        Status status = device_.copy_to_device(stream.id(), to, copy.get(), bytes.size());
-        if (status == Status::ok) status = device_.record(stream.id(), event);
-        if (status == Status::ok) do {
-                status = device_.query(event);
-            } while (status == Status::pending);
-        if (status != Status::ok) throw std::runtime_error("its tables can't be brought to the GPU");
-    };
     for (const DeviceHalf::Array& array : half.arrays) {
         std::memcpy(tables.data() + array.member, &next, sizeof next);
-        if (!array.bytes.empty()) bring(next, array.bytes);
+        bring(next, array.bytes.data(), array.bytes.size());
         next += rounded(array.bytes.size(), DeviceHalf::kPieceAlignment);
     }
-    if (!tables.empty()) bring(tables_, tables);
+    bring(tables_, tables.data(), tables.size());
+}
+
+/// Returns when it is there.
+void ConfinedFunction::bring(device::Address to, const void* from, size_t bytes) {
+    if (bytes == 0) return;
+    const Streams::Lent stream(streams_);
+    const auto copy = device::host_array<uint8_t>(device_, bytes);
+    std::memcpy(copy.get(), from, bytes);
+    device::EventId event = 0;
+    Status status = device_.copy_to_device(stream.id(), to, copy.get(), bytes);
+    if (status == Status::ok) status = device_.record(stream.id(), event);
+    if (status == Status::ok) do {
+            status = device_.query(event);
+        } while (status == Status::pending);
+    if (status != Status::ok) throw std::runtime_error("its tables can't be brought to the GPU");
 }
 
 bool ConfinedFunction::idle() {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/chain/parts.hpp"
+#include "millrace/device/kernel/windows.hpp"
 #include "millrace/device/owned_memory.hpp"
 #include "millrace/isolation/rewrite.hpp"
 #include "millrace/schedule/model.hpp"
@@ -24,6 +26,8 @@ struct ConfinedTerms {
     uint64_t memory_bytes = 0;  ///< of the window
     isolation::Isolation isolation = isolation::Isolation::fenced;
     uint32_t budget = isolation::RewriteOptions().budget;  ///< instructions for a packet
+    /// Most packets of a batch of its chain in one piece (chain::Program::undivided); 0: it goes through its parts.
+    uint32_t chain_packets = 0;
     friend bool operator==(const ConfinedTerms&, const ConfinedTerms&) = default;
 };
 
@@ -63,6 +67,32 @@ struct TrustedKernels {
 };
 
 class ConfinedFunction;
+
+/// One worker's way through a function for batches of a chain in one piece: packets come from the batch's memory and go
+/// back there, on the device. Whoever has a batch under way keeps the function.
+class ConfinedPass {
+public:
+    /// Batches that may be there at a time.
+    static constexpr unsigned kPlaces = chain::kMaxUndividedDepth;
+    /// `begin`: of its room in the window, for so many packets in each place. Throws std::runtime_error.
+    ConfinedPass(ConfinedFunction& function, device::Address begin, uint32_t packets);
+    ConfinedPass(const ConfinedPass&) = delete;
+    ConfinedPass& operator=(const ConfinedPass&) = delete;
+
+    /// Puts all packets of the batch that wait for it through, on its stream. `enter`: the step before the function; the
+    /// one behind it is the next. Different places: any threads.
+    device::Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
+                       device::BatchView batch, unsigned place) const;
+    /// How long the last batch was there, once it is back.
+    uint64_t took_ns(unsigned place) const { return took_ns_[place]; }
+
+private:
+    ConfinedFunction& function_;
+    const uint32_t packets_;
+    const device::HostArray<uint64_t> took_ns_;
+    device::ConfinedPlace places_[kPlaces];
+    const device::DeviceMemory memory_;  // where the device has them
+};
 
 /// One worker's batches of it, as Exchange is one worker's for a process. One thread.
 class ConfinedLane {
@@ -134,6 +164,8 @@ public:
     /// Whether there is room for so much of a frame's front.
     bool takes(uint32_t extent) const { return extent <= frame_room_; }
     ConfinedLane& lane(uint32_t number) { return *lanes_[number]; }
+    /// Null: batches of its chain in one piece can't go through it.
+    ConfinedPass* pass(uint32_t number) { return passes_.empty() ? nullptr : passes_[number].get(); }
     bool idle();
     /// What its batches take of the GPU, of packets that are made up; for some 10 ms. Nobody may ask it meanwhile.
     void measure();
@@ -152,10 +184,15 @@ public:
 
 private:
     friend class ConfinedLane;
+    friend class ConfinedPass;
     std::string fenced_text(const DeviceHalf& half, const std::string& name);
     void plan(const DeviceHalf& half);
+    void plan_passes(uint64_t left);
     void place(const DeviceHalf& half);
+    void bring(device::Address to, const void* from, size_t bytes);
     uint64_t slot_bytes() const;
+    uint64_t pass_bytes() const;   ///< of all places of a worker
+    uint64_t place_bytes() const;  ///< of each
 
     device::Device& device_;
     Streams& streams_;
@@ -163,6 +200,7 @@ private:
     const ConfinedTerms terms_;
     const std::vector<uint8_t> to_terms_;
     uint32_t packets_ = 0, frame_room_ = 0, stride_ = 0, question_stride_ = 0, answer_stride_ = 0;
+    uint32_t pass_packets_ = 0, pass_room_ = 0, pass_stride_ = 0;
     uint64_t image_bytes_ = 0;
     size_t instructions_ = 0, added_ = 0;
     std::unique_ptr<device::Window> window_;
@@ -171,6 +209,7 @@ private:
     schedule::Model model_;
     std::vector<schedule::ProfilePoint> points_;
     std::vector<std::unique_ptr<ConfinedLane>> lanes_;
+    std::vector<std::unique_ptr<ConfinedPass>> passes_;
 };
 
 inline uint32_t ConfinedLane::batch_packets() const { return function_.batch_packets(); }

@@ -31,6 +31,11 @@ size_t TenantEngine::in_flight() const {
     return all;
 }
 
+size_t TenantEngine::in_flight_of(const chain::Program& program) const {
+    const auto found = queues_.find(chain::tenant_of(program.nodes.front())->tenant().name);
+    return found != queues_.end() ? found->second->size() : 0;
+}
+
 void TenantEngine::drain() {
     while (in_flight() > 0) {
         poll();

@@ -19,6 +19,7 @@ public:
                 rte_mbuf* const* mbufs, size_t count) override;
     void poll() override;
     size_t in_flight() const override;
+    size_t in_flight_of(const chain::Program& program) const override;
     void drain() override;
     std::string describe() const override { return "processes of tenants"; }
 

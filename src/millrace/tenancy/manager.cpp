@@ -10,6 +10,7 @@
 #include "millrace/isolation/report.hpp"
 #include "millrace/tenancy/engine.hpp"
 #include "millrace/tenancy/fields.hpp"
+#include "millrace/tenancy/in_chain.hpp"
 
 namespace millrace::tenancy {
 namespace {
@@ -87,6 +88,11 @@ std::unique_ptr<exec::Engine> Manager::engine(exec::Delivery& delivery, unsigned
     return std::make_unique<TenantEngine>(*this, delivery, worker, most_packets / std::max<size_t>(known_.size(), 1));
 }
 
+std::unique_ptr<exec::ChainTenants> Manager::in_chain(const chain::Program& undivided, unsigned worker) {
+    if (placer_ == nullptr) return nullptr;
+    return std::make_unique<SeatsOfChain>(*this, undivided, worker);
+}
+
 Seat& Manager::seat(const std::string& name) {
     const std::lock_guard lock(mutex_);
     auto& own = seats_[name];
@@ -108,6 +114,8 @@ void Manager::follow(const chain::Configuration& configuration) {
         expected.confined.shape = expected.shape;
         expected.confined.memory_bytes = function.memory_bytes();
         expected.confined.isolation = function.isolation();
+        if (const chain::Program* const whole = configuration.find_chain(program->whole)->undivided.get())
+            expected.confined.chain_packets = whole->max_batch;
         if (placer_ != nullptr && function.may_run_on_gpu())
             expected.architecture = placer_->device().ptx_architecture();
         wanted[function.tenant().socket][function.tenant().name] = expected;
@@ -257,6 +265,7 @@ std::vector<exec::TenantReport> Manager::report() const {
         }
         own.batches = sum.batches;
         own.gpu_batches = sum.on_device;
+        own.chain_batches = sum.in_chain;
         own.answer_p50_ns = Histogram::percentile(sum.answer_ns, 50);
         own.answer_p99_ns = Histogram::percentile(sum.answer_ns, 99);
         own.misdeeds = {{"late", sum.late}, {"wrong", sum.wrong}, {"unasked", sum.unasked}};

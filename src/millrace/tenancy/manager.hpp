@@ -35,6 +35,7 @@ public:
 
     void run_on(std::shared_ptr<device::Device> device) override;
     std::unique_ptr<exec::Engine> engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) override;
+    std::unique_ptr<exec::ChainTenants> in_chain(const chain::Program& undivided, unsigned worker) override;
     /// Opens the sockets of tenants that are new, and closes those that are not needed any more. Whoever is attached by
     /// other terms is told so, and may come again.
     void follow(const chain::Configuration& configuration) override;

@@ -8,6 +8,7 @@ void Past::add(const Attachment& attachment) {
         const LaneCounters& counters = lane->counters();
         batches += counters.asked.get();
         on_device += counters.on_device.get();
+        in_chain += counters.in_chain.get();
         late += counters.late.get();
         wrong += counters.wrong.get();
         counters.answer_ns.add_to(answer_ns);

@@ -23,7 +23,7 @@ struct QueueCounters {
 
 /// What is known of attachments that are over.
 struct Past {
-    uint64_t batches = 0, on_device = 0, late = 0, wrong = 0, unasked = 0;
+    uint64_t batches = 0, on_device = 0, in_chain = 0, late = 0, wrong = 0, unasked = 0;
     std::array<uint64_t, Histogram::kBuckets> answer_ns{};
     void add(const Attachment& attachment);
 };

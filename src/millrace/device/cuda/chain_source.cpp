@@ -35,6 +35,10 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
         kernel.most_blocks = kGatherBlocks;
         return kernel;
     }
+    if (step.is_border()) {
+        kernel.threads = kernel.packets = 128;
+        return kernel;
+    }
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(first_node(program, index)));
@@ -85,6 +89,8 @@ public:
             "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace "
             "millrace::device;\n",
             resident ? "resident" : "order");
+        if (std::ranges::any_of(program.nodes, [](const chain::Node& node) { return node.type->is_tenants; }))
+            source_.chain.text += "#include \"millrace/device/kernel/windows.hpp\"\n";
         if (program.keyed()) source_.chain.text += "#include \"millrace/device/kernel/keyed.hpp\"\n";
         source_.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
                                           std::max<size_t>(layout.bytes, 16));
@@ -133,6 +139,7 @@ private:
     void add_nfs() {
         std::set<std::string> written;
         for (const chain::Node& node : program_.nodes) {
+            if (node.type->is_tenants) continue;
             TranslationUnit unit = nf_unit(*node.type, lanes_(node));
             if (!written.insert(unit.name).second) continue;
             source_.chain.text += declarations(node, lanes_(node));

@@ -175,6 +175,12 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
+        case Step::Kind::enter:
+            return text + fmt::format("    enter_windows(batch, {});\n}}\n", program.stage(step.first).first);
+        case Step::Kind::leave:
+            return text + declare_counts(nodes) + open_counts(nodes) + stage_nodes(program, layout, step.first) +
+                   fmt::format("    leave_windows(batch, counts.data(), {});\n", stage_name(step.first)) +
+                   close_counts(nodes) + "}\n";
         case Step::Kind::commit:
         case Step::Kind::keyed: text += declare_counts(nodes); break;
         case Step::Kind::turn:
@@ -220,6 +226,8 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
                 text += "    resident.for_each_share([&](uint32_t share) {\n" +
                         nodes_text(program, layout, *step, lanes, staged) + "    });\n";
                 break;
+            case Step::Kind::enter:
+            case Step::Kind::leave: break;  // no program with tenants' functions stays on a device
             case Step::Kind::tickets:
             case Step::Kind::commit:
             case Step::Kind::turn:

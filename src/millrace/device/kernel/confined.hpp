@@ -60,6 +60,19 @@ MILLRACE_DEVICE uint8_t* frame_of(const ConfinedHead& head, uint32_t item) {
     return reinterpret_cast<uint8_t*>(head.handles + uint64_t{item} * head.stride + kConfinedHandleBytes);
 }
 
+/// The handle of a packet whose frame lies at `frame`, in a window.
+MILLRACE_DEVICE Packet handle(uint8_t* frame, uint32_t extent, const About& about, uint32_t item) {
+    Packet packet;
+    packet.attach(frame, about.length, extent, 0, 0);
+    packet.set_index(item);
+    packet.set_in_port(0);
+    packet.set_out_port(kNoPort);
+    packet.set_ticket(0);
+    packet.set_layers(about.layers);
+    packet.set_time_ns(about.time_ns);
+    return packet;
+}
+
 }  // namespace detail
 
 /// A task (device.hpp): copies `count` words. Where one of both is memory of the host it does what a copy engine does,
@@ -92,15 +105,7 @@ struct Enter {
             for (uint32_t i = 0; i < bytes; ++i) frame[at + i] = from[i];
             from += bytes;
         });
-        Packet packet;
-        packet.attach(frame, about.length, own.extent, 0, 0);
-        packet.set_index(item);
-        packet.set_in_port(0);
-        packet.set_out_port(kNoPort);
-        packet.set_ticket(0);
-        packet.set_layers(about.layers);
-        packet.set_time_ns(about.time_ns);
-        *detail::handle_of(head, item) = packet;
+        *detail::handle_of(head, item) = detail::handle(frame, own.extent, about, item);
     }
 };
 

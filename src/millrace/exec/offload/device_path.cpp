@@ -67,6 +67,13 @@ bool DevicePath::finish_front() {
     return true;
 }
 
+size_t DevicePath::in_batches_of(const chain::Program& program) const {
+    size_t packets = 0;
+    for (const Batch* const batch : batches_.in_flight())
+        if (batch->input().chain->program->name == program.name) packets += batch->input().frames.count;
+    return packets;
+}
+
 void DevicePath::finish_all() {
     while (!batches_.in_flight().empty() && !failed_) finish_front();
 }

@@ -41,6 +41,8 @@ public:
 
     /// Packets that wait or are in flight.
     size_t under_way() const { return under_way_; }
+    /// Those of a chain that are in flight.
+    size_t in_batches_of(const chain::Program& program) const;
     /// Whether the device was given up. Any thread.
     bool failed() const { return failed_; }
 

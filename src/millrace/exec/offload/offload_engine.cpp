@@ -110,6 +110,14 @@ void OffloadEngine::drain() {
     if (member_) member_->detach();
 }
 
+size_t OffloadEngine::in_flight_of(const chain::Program& program) const {
+    size_t packets = device_path_.in_batches_of(program);
+    for (size_t i = 0; i < queues_.size(); ++i)
+        if (queues_[i].chain != nullptr && queues_[i].chain->program->name == program.name)
+            packets += queues_[i].waiting();
+    return packets;
+}
+
 /// Moves packets that wait on by whatever way is open, without waiting for more of them.
 void OffloadEngine::push_on(ChainQueue& queue) {
     if (member_) member_->update(rte_rdtsc());

@@ -32,6 +32,7 @@ public:
                 const io::ReceiveBlock& block) override;
     void poll() override;
     size_t in_flight() const override { return device_path_.under_way(); }
+    size_t in_flight_of(const chain::Program& program) const override;
     bool may_sleep() const override {
         return in_flight() == 0 && (failed_over() || member_ == nullptr || member_->is_settled());
     }

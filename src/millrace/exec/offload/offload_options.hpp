@@ -16,6 +16,8 @@
 
 namespace millrace::exec {
 
+class TenantsInChain;
+
 struct OffloadOptions {
     unsigned depth = 4;                     ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;  ///< most packet-buffer bytes of one batch
@@ -39,6 +41,8 @@ struct OffloadOptions {
     bool pinned = false;                    ///< all receive buffers are known to the device (Device::pin)
     bool blocks = false;                    ///< frames may come in receive blocks; then `frames` takes them
     FrameDelivery* frames = nullptr;
+    /// Those in the engine's chain, for its next batches; null: it has none. The worker's.
+    const std::shared_ptr<TenantsInChain>* tenants = nullptr;
     bool calls_by_thread = false;  ///< one thread for each device makes the calls of its driver for all workers
     std::shared_ptr<CallThread> call_thread;                     ///< that one; null: the worker makes its own
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is

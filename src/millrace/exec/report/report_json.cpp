@@ -110,6 +110,7 @@ json tenant_json(const TenantReport& tenant) {
                   {"misdeeds", tenant.misdeeds},
                   {"runs-on", tenant.runs_on},
                   {"gpu-batches", tenant.gpu_batches},
+                  {"chain-batches", tenant.chain_batches},
                   {"instructions", {{"function", tenant.instructions}, {"isolation", tenant.fence_instructions}}}};
     return with_promise(std::move(entry), tenant.promise);
 }

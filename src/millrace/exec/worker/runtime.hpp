@@ -129,6 +129,8 @@ private:
         std::vector<std::shared_ptr<device::LoadedProgram>> loaded;  // keeps its tables on the devices
         std::vector<std::unique_ptr<nf::CpuHalf>> halves;            // keep what the workers' CPU halves share
     };
+    /// The one that tenants' functions may run on; null: there is none.
+    std::shared_ptr<device::Device> tenants_device() const;
     std::vector<Ready> make_ready(const chain::Configuration& configuration);
     void run(const std::vector<Worker*>& workers);
     /// Returns when all workers have taken this generation, or have ended.

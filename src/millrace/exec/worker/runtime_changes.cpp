@@ -5,11 +5,19 @@
 #include <map>
 
 #include "millrace/chain/classified.hpp"
+#include "millrace/chain/parts.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/changeable.hpp"
 
 namespace millrace::exec {
+namespace {
+
+bool has_tenants(const chain::Program& program) {
+    return std::ranges::any_of(program.nodes, [](const chain::Node& node) { return node.type->is_tenants; });
+}
+
+}  // namespace
 
 nf::Growth Runtime::growth_of(const chain::Configuration& configuration) {
     nf::Growth growth;
@@ -46,9 +54,20 @@ void Runtime::follow_tenants(const chain::Configuration& configuration) const {
     if (options_.tenants != nullptr) options_.tenants->follow(configuration);
 }
 
+std::shared_ptr<device::Device> Runtime::tenants_device() const {
+    const bool runs_them = options_.tenants != nullptr && !options_.master && !devices_.empty() &&
+                           options_.offload.mode != device::Mode::persistent &&
+                           !devices_.front()->ptx_architecture().empty();
+    return runs_them ? devices_.front() : nullptr;
+}
+
 std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
     std::vector<Ready> all;
-    for (const auto& program : chain::programs_of(configuration)) {
+    std::vector<std::shared_ptr<const chain::Program>> programs = chain::programs_of(configuration);
+    if (tenants_device() != nullptr)
+        for (const auto& program : configuration.chains)
+            if (program->undivided != nullptr) programs.push_back(program->undivided);
+    for (const auto& program : programs) {
         for (const auto& device : devices_) device->prepare(program->gpu_share.sms);
         if (program->is_tenants) continue;
         Ready& ready = all.emplace_back();
@@ -56,7 +75,7 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         if (program->emits_events()) events_.start();
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
-            if (device->state() == device::Status::ok) {
+            if (device->state() == device::Status::ok && (!has_tenants(*program) || device == devices_.front())) {
                 ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
                 device_states_->add(device, ready.loaded.back());
             }
@@ -99,6 +118,7 @@ void Runtime::apply(chain::Configuration configuration) {
 }
 
 void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
+    chain::renew_undivided(configuration);
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<Ready> ready = make_ready(*next);
     if (!same_chains) follow_tenants(*next);

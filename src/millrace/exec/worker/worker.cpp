@@ -8,26 +8,18 @@
 namespace millrace::exec {
 namespace {
 
-std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
-                                    const std::shared_ptr<device::Device>& device,
-                                    const std::shared_ptr<CallThread>& call_thread,
-                                    const chain::Configuration& configuration, const RuntimeOptions& options,
-                                    EventLine& events, TimelineTrack* track) {
-    if (device == nullptr) {
-        CpuOptions cpu = options.cpu;
-        cpu.track = track;
-        cpu.events = &events;
-        return std::make_unique<CpuEngine>(delivery, cpu);
-    }
+std::unique_ptr<Engine> make_cpu_engine(Delivery& delivery, const RuntimeOptions& options, EventLine& events,
+                                        TimelineTrack* track) {
+    CpuOptions cpu = options.cpu;
+    cpu.track = track;
+    cpu.events = &events;
+    return std::make_unique<CpuEngine>(delivery, cpu);
+}
+
+uint32_t most_of_a_batch(const chain::Configuration& configuration) {
     uint32_t max_batch = 1;
     for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
-    OffloadOptions offload = options.offload;
-    offload.track = track;
-    offload.events = &events;
-    offload.full_burst = options.burst;
-    offload.frames = &frames;
-    offload.call_thread = call_thread;
-    return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
+    return max_batch;
 }
 
 }  // namespace
@@ -44,19 +36,26 @@ Worker::Worker(Runtime& runtime, unsigned index)
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
     TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu")
                                                    : nullptr;
-    const auto call_thread = runtime.call_threads_.empty()
-                                 ? nullptr
-                                 : runtime.call_threads_[index % runtime.call_threads_.size()];
-    const auto make = [&](Delivery& delivery) {
-        return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, events_, track);
+    offload_ = runtime.options_.offload;
+    offload_.track = track;
+    offload_.events = &events_;
+    offload_.full_burst = runtime.options_.burst;
+    offload_.frames = this;
+    if (!runtime.call_threads_.empty())
+        offload_.call_thread = runtime.call_threads_[index % runtime.call_threads_.size()];
+    const auto make = [&](Delivery& delivery) -> std::unique_ptr<Engine> {
+        if (device == nullptr) return make_cpu_engine(delivery, runtime.options_, events_, track);
+        return std::make_unique<OffloadEngine>(device, delivery, most_of_a_batch(*configuration_), offload_);
     };
     if (runtime.options_.tenants != nullptr)
         tenants_ = runtime.options_.tenants->engine(*this, index, runtime.options_.pool_packets / 2);
     engine_ = runtime.options_.master ? runtime.options_.master->engine(*this, make, runtime.core(index)) : make(*this);
     make_chains_ready();
+    follow_undivided();
 }
 
 Worker::~Worker() {
+    all_undivided_.clear();
     engine_.reset();  // it may still deliver, and count
     tenants_.reset();
     flush();
@@ -114,7 +113,11 @@ void Worker::take_generation() {
     keep_room();
     keep_reassemblers();
     ask_for_uncut();
-    if (engine_ != nullptr) make_chains_ready();
+    undivided_.assign(configuration_->chains.size(), nullptr);
+    if (engine_ != nullptr) {
+        make_chains_ready();
+        follow_undivided();
+    }
     {
         // Whoever waits for it has looked at all workers, or sees this one: nobody sleeps over it.
         const std::lock_guard lock(runtime_.mutex_);
@@ -133,11 +136,9 @@ void Worker::make_chains_ready() {
             program, program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index], nullptr,
             0);
     for (const auto& port : runtime_.ports_) {
-        if (!port->receives_blocks() || !engine_->takes_blocks() || !is_for_engine(port->index())) continue;
-        const uint16_t chain = configuration_->classification.chain_of_port(port->index());
-        if (chain != chain::kNoChain)
-            engine_->submit(configuration_->chains[chain], *chain_counters_[chain], io::ReceiveBlock{});
-        else engine_->submit(configuration_->classified, *classified_counters_, io::ReceiveBlock{});
+        if (!port->receives_blocks() || !engine_->takes_blocks()) continue;
+        const Taker taker = taker_of(port->index());
+        if (taker.engine == engine_.get()) engine_->submit(*taker.program, *taker.counters, io::ReceiveBlock{});
     }
 }
 
@@ -195,6 +196,8 @@ void Worker::finish_all() {
     do {
         engine_->drain();
         if (tenants_ != nullptr) tenants_->drain();
+        for (const auto& [name, own] : all_undivided_) own->poll();
+        turn_undivided();
         submit_passed_on();
     } while (in_flight() > 0);
     do flush();
@@ -205,10 +208,12 @@ size_t Worker::iterate() {
     // What has come in goes on first: a port that takes nothing now, or alerts that wait to be written, hold up what
     // would come in, and nothing else.
     const bool behind = unsent_ >= burst_.size() || events_.crowded();
+    if (!all_undivided_.empty()) turn_undivided();
     const size_t received = behind || runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
     if (index_ == 0) take_injected();
     engine_->poll();
     if (tenants_ != nullptr) tenants_->poll();
+    for (const auto& [name, own] : all_undivided_) own->poll();
     submit_passed_on();
     flush();
     return received;
@@ -225,7 +230,8 @@ size_t Worker::receive_all() {
         if (!receives_of(*port)) continue;
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first, on the device if it can.
-        if (engine_->takes_blocks() && port->receives_blocks() && is_for_engine(port->index())) {
+        const Taker taker = taker_of(port->index());
+        if (taker.engine != nullptr && taker.engine->takes_blocks() && port->receives_blocks()) {
             const size_t count = receive_block(*port);
             if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
             total += count;
@@ -233,14 +239,14 @@ size_t Worker::receive_all() {
         }
         const auto most = static_cast<uint16_t>(burst_.size());
         io::BurstNotes notes;
-        const bool noted = engine_->takes_notes() && is_for_engine(port->index());
+        const bool noted = taker.engine != nullptr && taker.engine->takes_notes();
         const uint16_t count = noted ? port->receive_noted(static_cast<uint16_t>(index_), burst_.data(), most, notes)
                                      : port->receive(static_cast<uint16_t>(index_), burst_.data(), most);
         if (count == 0) continue;
         end_rest();
         // An engine that runs chains at once does so within `classify`: that is the network functions' time.
         if (!queues) receive_cycles_.add(rte_rdtsc() - from);
-        if (noted) submit_noted(port->index(), burst_.data(), count, notes);
+        if (noted) submit_noted(port->index(), count, notes);
         else classify(port->index(), burst_.data(), count);
         if (queues) receive_cycles_.add(rte_rdtsc() - from);
         total += count;
@@ -248,28 +254,34 @@ size_t Worker::receive_all() {
     return total;
 }
 
-/// Whether all that a port receives goes to the engine as it comes.
-bool Worker::is_for_engine(uint16_t port) const {
+/// Who takes all that a port receives.
+Worker::Taker Worker::taker_of(uint16_t port) {
     const uint16_t chain = configuration_->classification.chain_of_port(port);
-    if (chain == chain::kNoChain) return classified_counters_ != nullptr;
-    return reassemblers_[chain] == nullptr && !configuration_->chains[chain]->is_tenants;
+    if (chain == chain::kNoChain) {
+        if (classified_counters_ == nullptr) return {};
+        return {engine_.get(), &configuration_->classified, classified_counters_};
+    }
+    if (Undivided* const own = undivided_[chain]; own != nullptr && own->way() != Undivided::Way::parts) {
+        if (own->way() == Undivided::Way::held) return {};
+        return {&own->engine(), &own->program(), &own->counters()};
+    }
+    const auto& program = configuration_->chains[chain];
+    if (reassemblers_[chain] != nullptr || program->is_tenants) return {};
+    return {engine_.get(), &program, chain_counters_[chain]};
 }
 
-/// Of a port of which that holds.
-void Worker::submit_noted(uint16_t port, rte_mbuf* const* mbufs, uint16_t count, const io::BurstNotes& notes) {
-    const uint16_t chain = configuration_->classification.chain_of_port(port);
-    if (chain != chain::kNoChain)
-        engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count, notes);
-    else engine_->submit(configuration_->classified, *classified_counters_, mbufs, count, notes);
+/// Of a port that has a taker, as it is behind a rest that ends here: it is one of the same chain.
+void Worker::submit_noted(uint16_t port, uint16_t count, const io::BurstNotes& notes) {
+    const Taker taker = taker_of(port);
+    taker.engine->submit(*taker.program, *taker.counters, burst_.data(), count, notes);
 }
 
 size_t Worker::receive_block(io::Port& port) {
     const io::ReceiveBlock block = port.receive_block(static_cast<uint16_t>(index_), kMaxBlockFrames);
     if (block.count == 0) return 0;
     end_rest();
-    const uint16_t chain = configuration_->classification.chain_of_port(port.index());
-    if (chain == chain::kNoChain) engine_->submit(configuration_->classified, *classified_counters_, block);
-    else engine_->submit(configuration_->chains[chain], *chain_counters_[chain], block);
+    const Taker taker = taker_of(port.index());
+    taker.engine->submit(*taker.program, *taker.counters, block);
     return block.count;
 }
 
@@ -304,7 +316,13 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
 void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
     if (reassemblers_[chain] != nullptr) return submit_whole(chain, {mbufs, count});
     const auto& program = configuration_->chains[chain];
-    engine_of(*program).submit(program, *chain_counters_[chain], mbufs, count);
+    Undivided* const own = undivided_[chain];
+    switch (own != nullptr ? own->way() : Undivided::Way::parts) {
+        case Undivided::Way::parts:
+            return engine_of(*program).submit(program, *chain_counters_[chain], mbufs, count);
+        case Undivided::Way::whole: return own->engine().submit(own->program(), own->counters(), mbufs, count);
+        case Undivided::Way::held: return own->hold(*chain_counters_[chain], {mbufs, count});
+    }
 }
 
 /// Packets that came by no port; few, so one at a time.

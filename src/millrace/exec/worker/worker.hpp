@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
+#include "millrace/chain/parts.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
+#include "millrace/exec/worker/undivided.hpp"
 #include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/port.hpp"
 
@@ -109,9 +111,18 @@ private:
     bool cut_into_segments(const rte_mbuf& whole, const io::OffloadHeader& offload);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
-    bool is_for_engine(uint16_t port) const;
-    void submit_noted(uint16_t port, rte_mbuf* const* mbufs, uint16_t count, const io::BurstNotes& notes);
+    /// An engine that takes packets as they come.
+    struct Taker {
+        Engine* engine = nullptr;  ///< null: they have to be looked at first
+        const std::shared_ptr<const chain::Program>* program = nullptr;
+        ChainCounters* counters = nullptr;
+    };
+    Taker taker_of(uint16_t port);
+    void submit_noted(uint16_t port, uint16_t count, const io::BurstNotes& notes);
     size_t receive_block(io::Port& port);
+    void follow_undivided();
+    void turn_undivided();
+    size_t in_parts(const std::string& whole) const;
     FrameWay way_of(const chain::Program& program, const Verdict& verdict) const override;
     size_t port_count() const override;
     size_t send_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames) override;
@@ -141,7 +152,7 @@ private:
     void keep_room();
     void make_chains_ready();
     Engine& engine_of(const chain::Program& program) { return program.is_tenants ? *tenants_ : *engine_; }
-    size_t in_flight() const { return engine_->in_flight() + (tenants_ != nullptr ? tenants_->in_flight() : 0); }
+    size_t in_flight() const;
     void finish_all();
     void begin_rest();
     void end_rest();
@@ -157,8 +168,12 @@ private:
     std::atomic<bool> at_rest_{false};
     bool rests_ = false;  // the same, for the worker's own thread
     std::atomic<uint64_t> taken_generation_{0};
+    OffloadOptions offload_;  // of its engines
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Engine> tenants_;               // runs tenants' functions; null: there are none
+    std::map<std::string, std::unique_ptr<Undivided>> all_undivided_;  // by chain
+    std::vector<Undivided*> undivided_;             // by chain; null: it has nothing but parts
+    std::vector<rte_mbuf*> released_;               // by one of them
     std::vector<ChainCounters*> chain_counters_;    // of the present generation, by chain
     ChainCounters* classified_counters_ = nullptr;  // of its program that classifies packets, where the engine runs it
     mutable std::mutex counters_mutex_;

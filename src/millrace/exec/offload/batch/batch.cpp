@@ -34,6 +34,7 @@ BatchSubmission& Batch::ask_for_rest() {
 void Batch::end() {
     state_.store(State::idle, std::memory_order_relaxed);
     input_.chain = nullptr;
+    input_.tenants = nullptr;
 }
 
 void Batch::count_bytes() {

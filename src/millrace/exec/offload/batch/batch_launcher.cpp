@@ -3,6 +3,7 @@
 #include <rte_cycles.h>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
+#include "millrace/exec/tenants.hpp"
 
 namespace millrace::exec {
 
@@ -47,6 +48,10 @@ std::optional<Status> BatchLauncher::launch(ChainQueue& queue) {
         if (member_ != nullptr) member_->end_batches(1);
         batch.end();
         return std::nullopt;
+    }
+    if (options_.tenants != nullptr) {
+        input.tenants = *options_.tenants;
+        input.tenants_place = input.tenants->take_place();
     }
     input.launched = rte_rdtsc();
     timeline_.begin(queue, input, begun_ns);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "millrace/exec/tenants.hpp"
 #include "millrace/packet/tunnels.hpp"
 
 namespace millrace::exec {
@@ -126,6 +127,7 @@ void Completion::tell_visits(const Batch& batch) {
 /// Adds up what the batch's packets met.
 void Completion::count(const Batch& batch) {
     const BatchInput& input = batch.input();
+    if (input.tenants != nullptr) input.tenants->leave(input.tenants_place, batch.results().head().outcomes());
     ChainCounters& counters = *input.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
         const uint32_t* outcomes = batch.results().head().outcomes() + node * device::kMaxOutcomes;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "millrace/device/turns.hpp"
+#include "millrace/exec/tenants.hpp"
 
 namespace millrace::exec {
 
@@ -142,9 +143,11 @@ Status Submission::launch_steps(BatchSubmission& batch, const device::BatchView&
     const BatchInput& input = batch.input();
     Status status = Status::ok;
     for (size_t i = from; i < to && status == Status::ok; ++i) {
-        if (input.chain->loaded->steps()[i].kind == device::Step::Kind::gather && input.transfer != TransferIn::gather)
-            continue;
-        status = device_->launch(batch.stream(), *input.chain->loaded, i, view);
+        using Kind = device::Step::Kind;
+        const Kind kind = input.chain->loaded->steps()[i].kind;
+        if (kind == Kind::gather && input.transfer != TransferIn::gather) continue;
+        if (kind == Kind::enter) status = input.tenants->run(batch.stream(), *input.chain->loaded, i++, view, input.tenants_place);
+        else status = device_->launch(batch.stream(), *input.chain->loaded, i, view);
         timeline_.mark(batch, input.chain->step_names[i], input.frames.crossing);
     }
     return status;

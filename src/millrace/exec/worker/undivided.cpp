@@ -1,0 +1,72 @@
+#include "millrace/exec/worker/undivided.hpp"
+
+#include <rte_cycles.h>
+
+namespace millrace::exec {
+
+Undivided::~Undivided() {
+    engine_.reset();  // it may still deliver
+    for (rte_mbuf* const mbuf : held_) rte_pktmbuf_free(mbuf);
+}
+
+void Undivided::follow(std::shared_ptr<const chain::Program> program, ChainCounters* counters,
+                       std::unique_ptr<ChainTenants> tenants) {
+    program_ = std::move(program);
+    counters_ = counters;
+    tenants_ = std::move(tenants);
+    if (program_ == nullptr || tenants_ == nullptr) {
+        turning_ = turning_ || whole_;
+        return;
+    }
+    if (engine_ == nullptr) engine_ = make_engine_(&settled_);
+    engine_->submit(program_, *counters_, nullptr, 0);
+    if (engine_->takes_blocks()) engine_->submit(program_, *counters_, io::ReceiveBlock{});
+}
+
+void Undivided::hold(ChainCounters& counters, std::span<rte_mbuf* const> mbufs) {
+    const size_t kept = std::min(mbufs.size(), room_ - std::min(room_, held_.size()));
+    held_.insert(held_.end(), mbufs.begin(), mbufs.begin() + static_cast<ptrdiff_t>(kept));
+    for (rte_mbuf* const mbuf : mbufs.subspan(kept)) {
+        counters.received_packets.add(1);
+        counters.received_bytes.add(mbuf->data_len);
+        counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+/// Whether it is on the wrong way.
+bool Undivided::wants_over() {
+    const bool can = tenants_ != nullptr && engine_ != nullptr && !engine_->failed_over();
+    if (whole_) return !can || !tenants_->holds();
+    return can && (not_before_ == 0 || rte_rdtsc() >= not_before_) && tenants_->ready();
+}
+
+bool Undivided::turn(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released) {
+    if (!turning_ && !wants_over()) return false;
+    turning_ = true;
+    if (whole_) {
+        if (engine_->in_flight() > 0) return false;
+        whole_ = false;
+        return stop_turning(released);
+    }
+    if (in_parts() > 0) {
+        // A tenant that answers late keeps its packets there; those that wait here would be dropped soon.
+        if (held_.size() < room_ / 2) return false;
+        not_before_ = rte_rdtsc() + rte_get_tsc_hz();
+        return stop_turning(released);
+    }
+    settled_ = tenants_ != nullptr && !engine_->failed_over() ? tenants_->settle() : nullptr;
+    whole_ = settled_ != nullptr;
+    if (!whole_) not_before_ = rte_rdtsc() + rte_get_tsc_hz() / 100;
+    return stop_turning(released);
+}
+
+bool Undivided::stop_turning(std::vector<rte_mbuf*>& released) {
+    turning_ = false;
+    released.clear();
+    released.swap(held_);
+    held_.reserve(room_);
+    return !released.empty();
+}
+
+}  // namespace millrace::exec

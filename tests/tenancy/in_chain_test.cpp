@@ -1,0 +1,226 @@
+// Chains with tenants' functions that go through a GPU in one piece.
+#include <rte_byteorder.h>
+
+#include "millrace/io/capture/capture_reader.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
+#include "tenancy/on_the_gpu.hpp"
+#include "tenancy/scene.hpp"
+#include "tenancy/sender.hpp"
+#include "tenancy/thread_tenant.hpp"
+
+namespace millrace::tenancy {
+namespace {
+
+using millrace::test::Frame;
+using test::OnTheGpu;
+using test::Sender;
+using test::Tenant;
+using test::wait_until;
+
+class InOnePieceOnTheGpu : public OnTheGpu {};
+
+std::string names_of(Fields fields) {
+    std::string names;
+    for (unsigned bit = 0; bit < kFieldCount; ++bit)
+        if (fields.bits & (1u << bit)) names += (names.empty() ? "" : ", ") + std::string(kFieldNames[bit]);
+    return "[" + names + "]";
+}
+
+/// A function as a tenant's, with all that it may see and say.
+std::string tenant_node(const std::string& name, const std::string& kind) {
+    const nf::Type& type = *nf::find_type(kind);
+    constexpr const char* kLeads[] = {"next", "drop", "punt"};
+    std::string outcomes;
+    for (const nf::Outcome& outcome : type.outcomes)
+        outcomes += (outcomes.empty() ? "" : ", ") + outcome.name + ": " +
+                    kLeads[static_cast<int>(outcome.disposition)];
+    return "{tenant: " + name + ", reads: " + names_of(type.reads | type.cpu_reads) +
+           ", writes: " + names_of(type.writes | type.cpu_writes) + ", outcomes: {" + outcomes +
+           "}, absent: drop, patience: 10s, memory: 64Mi}";
+}
+
+constexpr const char* kFirewall =
+    "{rules: [deny udp from any to any port 53, deny tcp from 10.0.0.0/9 to any, deny ip from any to 2001:db8::/33, "
+    "permit ip from any], default: permit}";
+constexpr const char* kRouter =
+    "{next-hops: {a: {mac: '02:00:00:00:01:01', src-mac: '02:00:00:00:01:00'}, b: {mac: '02:00:00:00:02:01', src-mac: "
+    "'02:00:00:00:02:00'}}, routes: [{prefix: 0.0.0.0/0, via: a}, {prefix: 10.0.0.0/8, via: b}, {prefix: '::/0', via: "
+    "a}], local: [192.0.2.1]}";
+
+/// What leaves by both ports of a chain, in order.
+struct Left {
+    std::vector<Frame> out, punted;
+};
+std::vector<Frame> frames_of(const std::string& path) {
+    io::CaptureReader reader(path);
+    std::vector<Frame> frames;
+    for (io::CaptureRecord record; reader.next(record);)
+        frames.emplace_back(record.bytes.begin(), record.bytes.end());
+    return frames;
+}
+
+/// A run of one chain from a capture.
+class ChainRun {
+public:
+    ChainRun(const std::string& nfs, const std::string& tenants, const std::string& device, const std::string& rate,
+        const std::vector<Frame>& frames, unsigned batch = 16384)
+        : manager_(std::make_shared<Manager>(1)) {
+        {
+            io::CaptureWriter writer(folder_ / "in.pcap");
+            for (size_t i = 0; i < frames.size(); ++i)
+                writer.write(1'000'000'000 + i * 1000, frames[i], static_cast<uint32_t>(frames[i].size()));
+        }
+        chain::LoadOptions load;
+        load.output_folder = folder_.path();
+        load.device = device;
+        exec::RuntimeOptions options;
+        options.tenants = manager_;
+        options.workers = 1;
+        runtime_ = std::make_unique<exec::Runtime>(
+            chain::parse_configuration("version: 1\nports:\n  in: {pcap: " + (folder_ / "in.pcap") + ", rate: " + rate +
+                                           "}\n  out: {output: out.pcap}\n  up: {output: up.pcap}\n" + tenants +
+                                           "chains:\n  c: {input: in, output: out, punt: up, max-batch: " +
+                                           std::to_string(batch) + ", nfs: " + nfs + "}\n",
+                                       "(test)", load),
+            options);
+    }
+    std::string socket() const { return folder_ / "tenants.sock"; }
+    exec::Runtime& runtime() { return *runtime_; }
+    exec::TenantReport tenant(const std::string& name) const {
+        for (const exec::TenantReport& one : manager_->report())
+            if (one.name == name) return one;
+        return {};
+    }
+    Left finish() {
+        EXPECT_TRUE(
+            wait_until([&] { return runtime_->wait(std::chrono::milliseconds(10)); }, std::chrono::seconds(100)));
+        runtime_->finish();
+        report_ = exec::make_report(*runtime_);
+        EXPECT_TRUE(report_.conserved());
+        EXPECT_EQ(runtime_->trouble(), "");
+        runtime_.reset();
+        return {frames_of(folder_ / "out.pcap"), frames_of(folder_ / "up.pcap")};
+    }
+    const exec::Report& report() const { return report_; }
+
+private:
+    millrace::test::TestFolder folder_;
+    std::shared_ptr<Manager> manager_;
+    std::unique_ptr<exec::Runtime> runtime_;
+    exec::Report report_;
+};
+
+std::vector<Frame> some_frames(size_t count) {
+    millrace::test::Rng random(count);
+    std::vector<Frame> frames;
+    while (frames.size() < count)
+        for (Frame& frame : millrace::test::random_packets(random, count))
+            if (frames.size() < count) frames.push_back(std::move(frame));
+    return frames;
+}
+
+TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
+    const std::string own = std::string("[{firewall: ") + kFirewall + "}, mirror, {router: " + kRouter + "}]";
+    const std::string theirs = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") + "]";
+    for (const size_t count : {1, 33, 1025, 5000}) {
+        SCOPED_TRACE(count);
+        const std::vector<Frame> frames = some_frames(count);
+        ChainRun expected(own, "", "cpu", "max", frames);
+        expected.runtime().start();
+        const Left wanted = expected.finish();
+        ChainRun run(theirs, "tenants: [{name: wall}, {name: way}]\n", "cuda", "max", frames);
+        Tenant wall(run.socket(), "wall", "firewall", kFirewall), way(run.socket(), "way", "router", kRouter);
+        ASSERT_TRUE(wait_until([&] { return !wall.placement().empty() && !way.placement().empty(); }));
+        if (wall.placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << wall.placement();
+        ASSERT_TRUE(wall.placement().starts_with("placed: ")) << wall.placement();
+        ASSERT_TRUE(way.placement().starts_with("placed: ")) << way.placement();
+        run.runtime().start();
+        const Left got = run.finish();
+        ASSERT_EQ(got.out.size(), wanted.out.size());
+        for (size_t i = 0; i < wanted.out.size(); ++i) ASSERT_EQ(got.out[i], wanted.out[i]) << i;
+        ASSERT_EQ(got.punted, wanted.punted);
+        for (const char* const name : {"wall", "way"}) {
+            const exec::TenantReport tenant = run.tenant(name);
+            EXPECT_EQ(tenant.answered, tenant.packets) << name;
+            EXPECT_TRUE(tenant.absent.empty()) << name << ": " << tenant.absent.begin()->first;
+            EXPECT_EQ(tenant.chain_batches, tenant.batches) << name << ": in one piece, all of it";
+            EXPECT_EQ(tenant.state, "attached");
+            if (count > 1000) EXPECT_GT(tenant.answered, count / 4) << name;
+        }
+        for (const exec::ChainReport& chain : run.report().chains)
+            EXPECT_EQ(chain.retried_on_cpu, 0u) << "a tenant would have been absent";
+    }
+}
+
+/// UDP frames that tell their number in their source address.
+std::vector<Frame> numbered(size_t count) {
+    std::vector<Frame> frames;
+    for (size_t i = 0; i < count; ++i) {
+        Frame frame = millrace::test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
+        frame[0] = 0;
+        for (size_t b = 0; b < 4; ++b) frame[6 + b] = static_cast<uint8_t>(i >> (24 - 8 * b));
+        frames.push_back(std::move(frame));
+    }
+    return frames;
+}
+
+TEST_F(InOnePieceOnTheGpu, PacketsKeepTheirOrderWhileTenantsComeAndGo) {
+    constexpr size_t kCount = 1000;
+    const std::string node = "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
+                             "absent: bypass, patience: 10s}";
+    ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda", "3000, loop: forever",
+                 numbered(kCount), 64);
+    run.runtime().start();
+    const DeviceHalf half = test::half_of(test::reads_and_marks(0, 0), "marker");  // says 0 of each packet
+    const auto absent = [&] { return run.tenant("acme").absent["away"]; };
+    uint64_t in_chain = 0;
+    for (int round = 0; round < 3; ++round) {
+        SCOPED_TRACE(round);
+        std::optional<Sender> acme(std::in_place, run.socket(), "acme", half);
+        ASSERT_TRUE(wait_until([&] { return run.tenant("acme").chain_batches > in_chain; }))
+            << acme->text() << ", " << acme->parted() << ", " << run.tenant("acme").runs_on << ", "
+            << run.tenant("acme").batches << " batches";
+        in_chain = run.tenant("acme").chain_batches;
+        ASSERT_TRUE(wait_until([&] { return run.tenant("acme").chain_batches > in_chain + 5; }));
+        in_chain = run.tenant("acme").chain_batches;
+        acme.reset();
+        const uint64_t away = absent();
+        ASSERT_TRUE(wait_until([&] { return absent() > away; }));
+    }
+    run.runtime().stop();
+    const Left left = run.finish();
+    for (size_t i = 0; i < left.out.size(); ++i) {
+        uint32_t number = 0;
+        for (size_t b = 0; b < 4; ++b) number = number << 8 | left.out[i][6 + b];
+        ASSERT_EQ(number, i % kCount) << "absent: bypass";
+    }
+    for (const exec::ChainReport& chain : run.report().chains)
+        if (chain.name == "c") EXPECT_EQ(left.out.size(), chain.received_packets);
+    const exec::TenantReport tenant = run.tenant("acme");
+    EXPECT_GT(tenant.answered, 0u);
+}
+
+TEST_F(InOnePieceOnTheGpu, AFunctionThatTakesTooLongIsLate) {
+    // Some thousand instructions for each packet: within its budget, and longer than the patience with a batch.
+    std::string slow = test::reads_and_marks(0, 0);
+    slow.insert(slow.find(".reg .b64"), ".reg .pred %p<2>;\n");
+    slow.replace(slow.find("%r<3>"), 5, "%r<4>");
+    slow.insert(slow.find("mov.u32 %r2, 0;"),
+                "mov.u32 %r3, 0;\nagain:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 20000;\n@%p1 bra again;\n");
+    const std::string node = "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
+                             "absent: bypass, patience: 100us}";
+    ChainRun run("[" + node + "]", "tenants: [{name: acme}]\n", "cuda", "500", numbered(1500), 64);
+    Sender acme(run.socket(), "acme", test::half_of(slow, "marker"));
+    ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));
+    ASSERT_NE(acme.text().find("fenced"), std::string::npos) << acme.text();
+    run.runtime().start();
+    ASSERT_TRUE(wait_until([&] { return !acme.parted().empty(); }));
+    EXPECT_EQ(acme.parted(), "it did not answer in time");
+    EXPECT_EQ(run.finish().out.size(), 1500u);
+    EXPECT_GE(run.tenant("acme").misdeeds.at("late"), 4u);
+    EXPECT_GE(run.tenant("acme").chain_batches, 4u);
+    EXPECT_GT(run.tenant("acme").absent.at("away"), 0u) << "since then";
+}
+
+}  // namespace
+}  // namespace millrace::tenancy
