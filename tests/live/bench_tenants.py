@@ -82,10 +82,12 @@ for scene in scenes:
         if tenant["name"] in ("neighbour", "mortal"):
             continue
         check(tenant["state"] == "attached" and tenant["attached"] == 1, f"{name}: {tenant}")
-        check(tenant["runs-on"].startswith(place), f"{name}: {tenant} is not on {place}") if scene["name"] != "in its process" else None
+        check(tenant["runs-on"].startswith(place), f"{name}: {tenant} is not on {place}") if not scene["name"].startswith("in its process") else None
         wanted = tenant["batches"] if tenant["runs-on"] != "process" else 0
         check(tenant["gpu-batches"] == wanted and tenant["batches"] > 0, f"{name}: {tenant} went elsewhere")
-killed = next(scene for scene in scenes if scene["part"] == "killed")
+        if scene["part"] == "domains" or scene["name"].endswith("in its chain"):
+            check(tenant["chain-batches"] == wanted, f"{name}: {tenant} was not in one piece with its chain")
+killed = next(scene for scene in scenes if scene["name"] == "SIGKILL")
 mortal = next(tenant for tenant in killed["tenants"] if tenant["name"] == "mortal")
 check(mortal["attached"] == 2 and mortal["misdeeds"].get("gone") == 1, f"it was not killed, or did not come back: {mortal}")
 if not on_gpu:

@@ -54,8 +54,7 @@ struct Left {
 std::vector<Frame> frames_of(const std::string& path) {
     io::CaptureReader reader(path);
     std::vector<Frame> frames;
-    for (io::CaptureRecord record; reader.next(record);)
-        frames.emplace_back(record.bytes.begin(), record.bytes.end());
+    for (io::CaptureRecord record; reader.next(record);) frames.emplace_back(record.bytes.begin(), record.bytes.end());
     return frames;
 }
 
@@ -63,7 +62,7 @@ std::vector<Frame> frames_of(const std::string& path) {
 class ChainRun {
 public:
     ChainRun(const std::string& nfs, const std::string& tenants, const std::string& device, const std::string& rate,
-        const std::vector<Frame>& frames, unsigned batch = 16384)
+             const std::vector<Frame>& frames, unsigned batch = 16384)
         : manager_(std::make_shared<Manager>(1)) {
         {
             io::CaptureWriter writer(folder_ / "in.pcap");
@@ -121,7 +120,8 @@ std::vector<Frame> some_frames(size_t count) {
 
 TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     const std::string own = std::string("[{firewall: ") + kFirewall + "}, mirror, {router: " + kRouter + "}]";
-    const std::string theirs = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") + "]";
+    const std::string theirs = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") +
+                               "]";
     for (const size_t count : {1, 33, 1025, 5000}) {
         SCOPED_TRACE(count);
         const std::vector<Frame> frames = some_frames(count);
@@ -166,10 +166,11 @@ std::vector<Frame> numbered(size_t count) {
 
 TEST_F(InOnePieceOnTheGpu, PacketsKeepTheirOrderWhileTenantsComeAndGo) {
     constexpr size_t kCount = 1000;
-    const std::string node = "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
-                             "absent: bypass, patience: 10s}";
-    ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda", "3000, loop: forever",
-                 numbered(kCount), 64);
+    const std::string node =
+        "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
+        "absent: bypass, patience: 10s}";
+    ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda",
+                 "3000, loop: forever", numbered(kCount), 64);
     run.runtime().start();
     const DeviceHalf half = test::half_of(test::reads_and_marks(0, 0), "marker");  // says 0 of each packet
     const auto absent = [&] { return run.tenant("acme").absent["away"]; };
@@ -207,8 +208,9 @@ TEST_F(InOnePieceOnTheGpu, AFunctionThatTakesTooLongIsLate) {
     slow.replace(slow.find("%r<3>"), 5, "%r<4>");
     slow.insert(slow.find("mov.u32 %r2, 0;"),
                 "mov.u32 %r3, 0;\nagain:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 20000;\n@%p1 bra again;\n");
-    const std::string node = "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
-                             "absent: bypass, patience: 100us}";
+    const std::string node =
+        "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
+        "absent: bypass, patience: 100us}";
     ChainRun run("[" + node + "]", "tenants: [{name: acme}]\n", "cuda", "500", numbered(1500), 64);
     Sender acme(run.socket(), "acme", test::half_of(slow, "marker"));
     ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));

@@ -74,8 +74,7 @@ void TenantBench::batch() {
         const exec::TenantReport& tenant = took.tenants.at("mirror");
         const double p50 = double(tenant.answer_p50_ns) / 1000, p99 = double(tenant.answer_p99_ns) / 1000;
         const double packets = tenant.batches > 0 ? double(tenant.answered) / double(tenant.batches) : 0;
-        const json with = {
-            {"packets-a-batch", packets}, {"place", where}, {"chain-batches", tenant.chain_batches}};
+        const json with = {{"packets-a-batch", packets}, {"place", where}, {"chain-batches", tenant.chain_batches}};
         add("batch", std::string("question to answer, ") + where + ", p50", p50, "us", with);
         add("batch", std::string("question to answer, ") + where + ", p99", p99, "us", with);
         for (const double percent : {50.0, 99.0})

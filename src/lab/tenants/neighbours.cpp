@@ -11,14 +11,14 @@ namespace millrace::lab {
 using nlohmann::json;
 
 /// A load that a chain carries with its functions in processes, too, where those go that are killed or misbehave.
-double TenantBench::usual_load() {
+double TenantBench::usual_load(const char* part) {
     SceneTenant tenant = function(0, "alone");
     tenant.keys = ", runs-on: process";
     TenantScene scene(scene_options(), {{"alone", {tenant}, 0}});
     scene.attach();
     scene.start();
     const double load = std::max(carried(scene, "alone").rate * 0.2, 100.0);
-    end(scene, "load", "a fifth of what goes through a process");
+    end(scene, part, "in its process, as much as it carries");
     return load;
 }
 
@@ -37,7 +37,7 @@ void TenantBench::victim() {
                                {"alone again", "", 0}};
     if (!has_time(8)) return;
     options_.progress("victim: how much comes");
-    const double rate = usual_load();
+    const double rate = usual_load("victim");
     double alone_p99 = 0;
     for (const Case& one : kCases) {
         if (!has_time(6)) return;
@@ -78,7 +78,7 @@ void TenantBench::victim() {
 
 void TenantBench::killed() {
     if (!has_time(8)) return;
-    const double rate = usual_load();
+    const double rate = usual_load("killed");
     options_.progress("killed: the tenants come");
     TenantScene scene(scene_options(), {{"first", {function(0, "first")}, 1},
                                         {"second", {function(1, "second")}, 1},

@@ -44,11 +44,16 @@ std::string text_of(const std::string& path) {
 }
 
 json json_of(const exec::TenantReport& tenant) {
-    json one = {{"name", tenant.name},        {"state", tenant.state},
-                {"runs-on", tenant.runs_on},  {"attached", tenant.attached},
-                {"packets", tenant.packets},  {"answered", tenant.answered},
-                {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
-                {"batches", tenant.batches},  {"gpu-batches", tenant.gpu_batches},
+    json one = {{"name", tenant.name},
+                {"state", tenant.state},
+                {"runs-on", tenant.runs_on},
+                {"attached", tenant.attached},
+                {"packets", tenant.packets},
+                {"answered", tenant.answered},
+                {"absent", tenant.absent},
+                {"in-flight", tenant.in_flight},
+                {"batches", tenant.batches},
+                {"gpu-batches", tenant.gpu_batches},
                 {"chain-batches", tenant.chain_batches},
                 {"misdeeds", tenant.misdeeds}};
     return one;

@@ -77,7 +77,7 @@ private:
         double rate = 0, overload = 0;  ///< packets a second; the latter: what comes out while more comes than can
         SceneSpan span;                 ///< at that rate
     };
-    double usual_load();
+    double usual_load(const char* part);
     Carried carried(TenantScene& scene, const std::string& chain, double seconds = 0.25);
     /// Seconds of a measurement that takes so many where there are 240 for all.
     double span(double seconds) const { return std::max(seconds * options_.seconds / 240, 0.05); }

@@ -124,7 +124,9 @@ void renew_undivided(Configuration& configuration) {
     for (const auto& program : configuration.chains) {
         for (const Node& node : program->nodes) nodes[{program->whole, node.name}] = &node;
         const auto [own, first] = shares.emplace(program->whole, program->gpu_share);
-        const auto count = [](const schedule::GpuShare& share) { return share.sms.all() ? UINT32_MAX : share.sms.count; };
+        const auto count = [](const schedule::GpuShare& share) {
+            return share.sms.all() ? UINT32_MAX : share.sms.count;
+        };
         if (count(program->gpu_share) > count(own->second)) own->second = program->gpu_share;
     }
     for (auto& program : configuration.chains) {

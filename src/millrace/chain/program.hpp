@@ -77,7 +77,7 @@ struct Program : std::enable_shared_from_this<Program> {
     /// Of a chain's first part: all of it in one piece, for a device that all its tenants' functions run on; null: it
     /// goes through its parts only (parts.hpp).
     std::shared_ptr<const Program> undivided;
-    uint16_t index = 0;       ///< among the chains of its configuration
+    uint16_t index = 0;  ///< among the chains of its configuration
     uint64_t generation = 0;
     std::vector<Node> nodes;
     std::vector<uint16_t> inputs;  ///< ports whose packets come here without classification

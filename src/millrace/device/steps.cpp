@@ -129,9 +129,17 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
 }
 
 std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {"gather",        "",        "numbering for ",   "commit of ", "turn of ", "",
-                                         "time-outs of ", "packing", "snapshot of state",
-                                         "into the window of ", "out of the window of "};
+    static const char* const kKinds[] = {"gather",
+                                         "",
+                                         "numbering for ",
+                                         "commit of ",
+                                         "turn of ",
+                                         "",
+                                         "time-outs of ",
+                                         "packing",
+                                         "snapshot of state",
+                                         "into the window of ",
+                                         "out of the window of "};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
     using Kind = Step::Kind;
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;

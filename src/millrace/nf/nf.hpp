@@ -216,17 +216,16 @@ struct Type {
     size_t note_bytes = 0;      ///< see Declaration
     bool has_cpu_half = false;
     bool shareable = false, shares_tables = false;  ///< see Declaration
-    bool is_tenants = false;  ///< its device half is a tenant's, and stands in a window of that one (tenancy/confined)
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
-    ClaimFunction claim = nullptr;  ///< KeyedState::claim, of an NF with state per key
-    SweepFunction sweep = nullptr;  ///< KeyedState::sweep_of; the bucket may be beyond the last one
-    bool reads_time = false;
-    bool finishes = false;     ///< the device half has `finish`
-    uint32_t block_bytes = 0;  ///< of a GPU block's shared memory
+    ClaimFunction claim = nullptr;                ///< KeyedState::claim, of an NF with state per key
+    SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
+    bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/confined)
+    bool finishes = false;                        ///< the device half has `finish`
+    uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
 
     std::string device_header;               ///< as #include names it: "millrace/nf/router/device.hpp"
     std::string device_struct;               ///< "millrace::nf::router::Router"

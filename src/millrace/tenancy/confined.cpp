@@ -125,13 +125,12 @@ void ConfinedFunction::plan_passes(uint64_t left) {
     const uint64_t each = left / terms_.shape.lanes / ConfinedPass::kPlaces, ends = 2 * DeviceHalf::kPieceAlignment;
     const uint64_t packets = each > ends ? (each - ends) / (uint64_t{pass_stride_} + sizeof(Decision)) : 0;
     pass_packets_ = static_cast<uint32_t>(std::min<uint64_t>(packets, terms_.chain_packets));
-    if (pass_packets_ < std::min(kFewest, terms_.chain_packets) || to_terms_.size() > device::ConfinedPlace::kMaxOutcomes)
+    if (pass_packets_ < std::min(kFewest, terms_.chain_packets) ||
+        to_terms_.size() > device::ConfinedPlace::kMaxOutcomes)
         pass_packets_ = 0;
 }
 
-uint64_t ConfinedFunction::pass_bytes() const {
-    return ConfinedPass::kPlaces * place_bytes();
-}
+uint64_t ConfinedFunction::pass_bytes() const { return ConfinedPass::kPlaces * place_bytes(); }
 
 uint64_t ConfinedFunction::place_bytes() const {
     return rounded(pass_packets_ * (uint64_t{pass_stride_} + sizeof(Decision)), DeviceHalf::kPieceAlignment);

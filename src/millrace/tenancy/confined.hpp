@@ -26,7 +26,7 @@ struct ConfinedTerms {
     uint64_t memory_bytes = 0;  ///< of the window
     isolation::Isolation isolation = isolation::Isolation::fenced;
     uint32_t budget = isolation::RewriteOptions().budget;  ///< instructions for a packet
-    /// Most packets of a batch of its chain in one piece (chain::Program::undivided); 0: it goes through its parts.
+    /// Most packets of a batch of its chain in one piece (chain::Program::undivided); 0: it never is.
     uint32_t chain_packets = 0;
     friend bool operator==(const ConfinedTerms&, const ConfinedTerms&) = default;
 };
@@ -79,8 +79,8 @@ public:
     ConfinedPass(const ConfinedPass&) = delete;
     ConfinedPass& operator=(const ConfinedPass&) = delete;
 
-    /// Puts all packets of the batch that wait for it through, on its stream. `enter`: the step before the function; the
-    /// one behind it is the next. Different places: any threads.
+    /// Puts all packets of the batch that wait for it through, on its stream. `enter`: the step before the function;
+    /// the one behind it is the next. Different places: any threads.
     device::Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
                        device::BatchView batch, unsigned place) const;
     /// How long the last batch was there, once it is back.

@@ -69,8 +69,7 @@ private:
     std::array<bool, ConfinedPass::kPlaces> taken_{};
 };
 
-SeatsOfChain::SeatsOfChain(Manager& manager, const chain::Program& undivided, unsigned worker)
-    : worker_(worker) {
+SeatsOfChain::SeatsOfChain(Manager& manager, const chain::Program& undivided, unsigned worker) : worker_(worker) {
     for (size_t i = 0; i < undivided.nodes.size(); ++i) {
         const chain::TenantFunction* const function = chain::tenant_of(undivided.nodes[i]);
         if (function == nullptr) continue;

@@ -114,8 +114,8 @@ void Manager::follow(const chain::Configuration& configuration) {
         expected.confined.shape = expected.shape;
         expected.confined.memory_bytes = function.memory_bytes();
         expected.confined.isolation = function.isolation();
-        if (const chain::Program* const whole = configuration.find_chain(program->whole)->undivided.get())
-            expected.confined.chain_packets = whole->max_batch;
+        // Whether its chain is in one piece may change while it is attached.
+        expected.confined.chain_packets = chain::kMaxUndividedBatch;
         if (placer_ != nullptr && function.may_run_on_gpu())
             expected.architecture = placer_->device().ptx_architecture();
         wanted[function.tenant().socket][function.tenant().name] = expected;

@@ -188,8 +188,8 @@ struct Step {
         sweep,  ///< frees some of the state of stage `first` that has timed out
         pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
-        enter,  ///< brings packets that wait for stage `first`, a tenant's function, into its window
-        leave,  ///< behind that function: takes them out of it
+        enter,     ///< brings packets that wait for stage `first`, a tenant's function, into its window
+        leave,     ///< behind that function: takes them out of it
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;

@@ -1,5 +1,5 @@
-// The steps on both sides of a tenant's function, in a chain that goes through a device in one piece: packets of a batch
-// go into its window, and out of it, without the host. Included by the generated source only.
+// The steps on both sides of a tenant's function, in a chain that goes through a device in one piece: packets of a
+// batch go into its window, and out of it, without the host. Included by the generated source only.
 #pragma once
 
 #include "millrace/device/kernel/chain.hpp"
@@ -9,10 +9,10 @@ namespace millrace::device {
 
 /// Where a function has a batch of its chain in its window. In the device's memory, but not in the window.
 struct ConfinedPlace {
-    uint64_t handles = 0;    ///< address in the window: of each packet a handle, and its frame behind it
-    uint64_t decisions = 0;  ///< address in the window
-    uint32_t stride = 0;     ///< from one handle to the next
-    uint32_t room = 0;       ///< bytes that each has for its frame
+    uint64_t handles = 0;            ///< address in the window: of each packet a handle, and its frame behind it
+    uint64_t decisions = 0;          ///< address in the window
+    uint32_t stride = 0;             ///< from one handle to the next
+    uint32_t room = 0;               ///< bytes that each has for its frame
     uint32_t sees = 0, changes = 0;  ///< Fields::bits
     uint32_t outcomes = 0;           ///< that the function's type has; others are wrong
     uint32_t absent = 0;             ///< the outcome in the chain of packets that it has not decided on
@@ -76,8 +76,8 @@ MILLRACE_DEVICE void enter_windows(const BatchView& batch, uint32_t node) {
     *reinterpret_cast<Packet*>(at) = detail::handle(frame, extent, about, k);
 }
 
-/// Takes them out: what the function may change, where it said what it may say, and where that leads. Neither an address
-/// nor a length of the window is followed.
+/// Takes them out: what the function may change, where it said what it may say, and where that leads. Neither an
+/// address nor a length of the window is followed.
 MILLRACE_DEVICE void leave_windows(const BatchView& batch, uint32_t* counts, const StageNodes& own) {
     const uint32_t k = detail::place_of_thread();
     ConfinedPlace& place = *batch.confined;

@@ -43,8 +43,8 @@ public:
     /// Packets that wait; those that there is no room for are dropped and counted by `counters`.
     void hold(ChainCounters& counters, std::span<rte_mbuf* const> mbufs);
 
-    /// Looks whether it has to go over, and goes over once nothing is under way. `in_parts`: packets under way there, to
-    /// be asked if need be. True: those in `released` go on, by way().
+    /// Looks whether it has to go over, and goes over once nothing is under way. `in_parts`: packets under way there,
+    /// to be asked if need be. True: those in `released` go on, by way().
     bool turn(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released);
     /// As those of an engine.
     void poll() {

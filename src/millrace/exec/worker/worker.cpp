@@ -254,22 +254,6 @@ size_t Worker::receive_all() {
     return total;
 }
 
-/// Who takes all that a port receives.
-Worker::Taker Worker::taker_of(uint16_t port) {
-    const uint16_t chain = configuration_->classification.chain_of_port(port);
-    if (chain == chain::kNoChain) {
-        if (classified_counters_ == nullptr) return {};
-        return {engine_.get(), &configuration_->classified, classified_counters_};
-    }
-    if (Undivided* const own = undivided_[chain]; own != nullptr && own->way() != Undivided::Way::parts) {
-        if (own->way() == Undivided::Way::held) return {};
-        return {&own->engine(), &own->program(), &own->counters()};
-    }
-    const auto& program = configuration_->chains[chain];
-    if (reassemblers_[chain] != nullptr || program->is_tenants) return {};
-    return {engine_.get(), &program, chain_counters_[chain]};
-}
-
 /// Of a port that has a taker, as it is behind a rest that ends here: it is one of the same chain.
 void Worker::submit_noted(uint16_t port, uint16_t count, const io::BurstNotes& notes) {
     const Taker taker = taker_of(port);
@@ -318,8 +302,7 @@ void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
     const auto& program = configuration_->chains[chain];
     Undivided* const own = undivided_[chain];
     switch (own != nullptr ? own->way() : Undivided::Way::parts) {
-        case Undivided::Way::parts:
-            return engine_of(*program).submit(program, *chain_counters_[chain], mbufs, count);
+        case Undivided::Way::parts: return engine_of(*program).submit(program, *chain_counters_[chain], mbufs, count);
         case Undivided::Way::whole: return own->engine().submit(own->program(), own->counters(), mbufs, count);
         case Undivided::Way::held: return own->hold(*chain_counters_[chain], {mbufs, count});
     }

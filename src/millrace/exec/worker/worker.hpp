@@ -170,11 +170,11 @@ private:
     std::atomic<uint64_t> taken_generation_{0};
     OffloadOptions offload_;  // of its engines
     std::unique_ptr<Engine> engine_;
-    std::unique_ptr<Engine> tenants_;               // runs tenants' functions; null: there are none
+    std::unique_ptr<Engine> tenants_;                                  // runs tenants' functions; null: there are none
     std::map<std::string, std::unique_ptr<Undivided>> all_undivided_;  // by chain
-    std::vector<Undivided*> undivided_;             // by chain; null: it has nothing but parts
-    std::vector<rte_mbuf*> released_;               // by one of them
-    std::vector<ChainCounters*> chain_counters_;    // of the present generation, by chain
+    std::vector<Undivided*> undivided_;                                // by chain; null: it has nothing but parts
+    std::vector<rte_mbuf*> released_;                                  // by one of them
+    std::vector<ChainCounters*> chain_counters_;                       // of the present generation, by chain
     ChainCounters* classified_counters_ = nullptr;  // of its program that classifies packets, where the engine runs it
     mutable std::mutex counters_mutex_;
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;

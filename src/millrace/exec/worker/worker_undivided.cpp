@@ -16,15 +16,17 @@ void Worker::follow_undivided() {
             const auto make = [this, device](const std::shared_ptr<TenantsInChain>* tenants) {
                 // Shorter batches, in less memory: there may be many such chains.
                 constexpr size_t kBatchBytes = size_t{4} << 20;
+                // Each function may spend its budget on every packet: that is no sign that the device is gone.
+                constexpr std::chrono::seconds kPatience{120};
                 OffloadOptions own = offload_;
                 own.placement = nullptr;
                 own.tenants = tenants;
+                own.patience = std::max<std::chrono::nanoseconds>(own.patience, kPatience);
                 own.depth = std::min(own.depth, chain::kMaxUndividedDepth);
                 own.batch_bytes = std::min(own.batch_bytes, kBatchBytes);
                 return std::make_unique<OffloadEngine>(device, *this, chain::kMaxUndividedBatch, own);
             };
-            found = all_undivided_
-                        .emplace(program->name, std::make_unique<Undivided>(options.pool_packets / 4, make))
+            found = all_undivided_.emplace(program->name, std::make_unique<Undivided>(options.pool_packets / 4, make))
                         .first;
         }
         undivided_[program->index] = found->second.get();
@@ -37,6 +39,22 @@ void Worker::follow_undivided() {
         found->second->follow(program->undivided, counters, std::move(tenants));
     }
     turn_undivided();  // nothing may be under way: then it is in one piece from its first packet on
+}
+
+/// Who takes all that a port receives.
+Worker::Taker Worker::taker_of(uint16_t port) {
+    const uint16_t chain = configuration_->classification.chain_of_port(port);
+    if (chain == chain::kNoChain) {
+        if (classified_counters_ == nullptr) return {};
+        return {engine_.get(), &configuration_->classified, classified_counters_};
+    }
+    if (Undivided* const own = undivided_[chain]; own != nullptr && own->way() != Undivided::Way::parts) {
+        if (own->way() == Undivided::Way::held) return {};
+        return {&own->engine(), &own->program(), &own->counters()};
+    }
+    const auto& program = configuration_->chains[chain];
+    if (reassemblers_[chain] != nullptr || program->is_tenants) return {};
+    return {engine_.get(), &program, chain_counters_[chain]};
 }
 
 void Worker::turn_undivided() {

@@ -15,8 +15,8 @@ struct BatchInput {
     explicit BatchInput(uint32_t max_packets);
 
     std::shared_ptr<const LoadedChain> chain;  ///< null: nothing is in the batch
-    std::shared_ptr<TenantsInChain> tenants;       ///< whose functions are in the chain; null: there are none
-    unsigned tenants_place = 0;                    ///< its place in their windows
+    std::shared_ptr<TenantsInChain> tenants;   ///< whose functions are in the chain; null: there are none
+    unsigned tenants_place = 0;                ///< its place in their windows
     std::vector<rte_mbuf*> mbufs;
     std::vector<MbufRun> mbuf_runs;                ///< they, in their order
     rte_mempool* pool = nullptr;                   ///< MbufRun::pool of all of them; null: they have several, or none

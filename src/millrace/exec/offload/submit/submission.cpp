@@ -146,7 +146,8 @@ Status Submission::launch_steps(BatchSubmission& batch, const device::BatchView&
         using Kind = device::Step::Kind;
         const Kind kind = input.chain->loaded->steps()[i].kind;
         if (kind == Kind::gather && input.transfer != TransferIn::gather) continue;
-        if (kind == Kind::enter) status = input.tenants->run(batch.stream(), *input.chain->loaded, i++, view, input.tenants_place);
+        if (kind == Kind::enter)
+            status = input.tenants->run(batch.stream(), *input.chain->loaded, i++, view, input.tenants_place);
         else status = device_->launch(batch.stream(), *input.chain->loaded, i, view);
         timeline_.mark(batch, input.chain->step_names[i], input.frames.crossing);
     }
