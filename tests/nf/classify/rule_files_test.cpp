@@ -69,7 +69,8 @@ TEST(TextRules, ReadStatesOfConnections) {
               "17: 'estabished' is not a state of connections | did you mean 'established'?");
     EXPECT_EQ(mistake_in_file("permit ip state 7"),
               "17: '7' is not a state of connections | the states are untracked, new, established, related, invalid");
-    EXPECT_EQ(mistake_in_file("permit ip state new state new"), "21: 'state' stands twice in this rule | keep one of them");
+    EXPECT_EQ(mistake_in_file("permit ip state new state new"),
+              "21: 'state' stands twice in this rule | keep one of them");
     EXPECT_EQ(mistake_in_file("permit ip state new, any"),
               "17: 'any' stands in a list with other values | write 'any' alone");
 }
@@ -143,7 +144,8 @@ TEST(TextRules, PointAtTheWordThatIsWrong) {
               "23: 'priority' stands twice in this rule | keep one of them");
     EXPECT_EQ(mistake_in_file("permit tcp priority high"),
               "21: 'high' is not a priority | write a whole number; the higher is tried first");
-    EXPECT_EQ(mistake_in_file("permit tcp name \"open"), "17: the quotation mark is not closed | end the name with '\"'");
+    EXPECT_EQ(mistake_in_file("permit tcp name \"open"),
+              "17: the quotation mark is not closed | end the name with '\"'");
     EXPECT_EQ(mistake_in_file("permit tcp flags S/X"),
               "20: 'X' is not a TCP flag | the flags are F(IN), S(YN), R(ST), P(SH), A(CK), U(RG), E(CE) and (C)W(R)");
 }

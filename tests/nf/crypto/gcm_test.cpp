@@ -42,7 +42,8 @@ AesBlock first_counter(const Bytes& iv) {
 
 /// With room before the text that no byte of may change.
 template <class Lanes>
-Sealed seal(const GcmKey& key, const Bytes& iv, const Bytes& aad, const Bytes& plain, Lanes lanes, bool encrypt = true) {
+Sealed seal(const GcmKey& key, const Bytes& iv, const Bytes& aad, const Bytes& plain, Lanes lanes,
+            bool encrypt = true) {
     Bytes room(kAesBlockBytes, 0xa5);
     room.insert(room.end(), plain.begin(), plain.end());
     uint8_t* text = room.data() + kAesBlockBytes;
@@ -142,7 +143,8 @@ TEST(Gcm, AgreesWithOpensslAtEveryLengthAroundBlocksLanesAndRunsOfCounters) {
             EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<1>{}), wanted) << length;
             EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<8>{}), wanted) << length;
             EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<32>{}), wanted) << length;
-            EXPECT_EQ(seal(GcmKey(key), iv, aad, wanted.text, Lanes<8>{}, false), (Sealed{plain, wanted.tag})) << length;
+            EXPECT_EQ(seal(GcmKey(key), iv, aad, wanted.text, Lanes<8>{}, false), (Sealed{plain, wanted.tag}))
+                << length;
         }
     }
 }
