@@ -1,29 +1,19 @@
 # Writes the ctest entries of a test program, one for each suite: cmake -DNAME=… -DPROGRAM=… -DLIST=… -DPROVED=… -P suites.cmake
 # Suites of a program take turns, as they did when the program was one entry: some write files of the same name.
-cmake_minimum_required(VERSION 3.25)
 set(ENV{ASAN_OPTIONS} detect_leaks=0)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${PROGRAM} cannot list its tests: ${failed}\n${listed}")
 endif()
 string(REGEX MATCHALL "(^|\n)[^ \n][^ \n]*\\." suites "${listed}")
-list(TRANSFORM suites STRIP)
 set(entries "")
 foreach(suite ${suites})
+  string(STRIP "${suite}" suite)
   string(REGEX REPLACE "\\.$" "" suite "${suite}")
-  set(filter "${suite}.*")
-  # These two share a compiler, and with it what NVRTC has made of the functions that both have: one process runs both.
-  if(NAME STREQUAL "device_cuda" AND "Compile." IN_LIST suites AND "Examples/CompileChain." IN_LIST suites)
-    if(suite STREQUAL "Examples/CompileChain")
-      continue()
-    elseif(suite STREQUAL "Compile")
-      string(APPEND filter ":Examples/CompileChain.*")
-    endif()
-  endif()
-  string(APPEND entries "add_test(\"${NAME}.${suite}\" \"${PROGRAM}\" \"--gtest_filter=${filter}\")\n"
+  string(APPEND entries "add_test(\"${NAME}.${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
     "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES RESOURCE_LOCK test_${NAME})\n")
   # What takes long begins early, so that no core is left without work in the end: a new tree has no times to go by.
-  if("${NAME}.${suite}" MATCHES "^(device_cuda\\.Compile|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
+  if("${NAME}.${suite}" MATCHES "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
   if(PROVED)
