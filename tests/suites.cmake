@@ -13,7 +13,7 @@ foreach(suite ${suites})
   string(APPEND entries "add_test(\"${NAME}.${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
     "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES RESOURCE_LOCK test_${NAME})\n")
   # What takes long begins early, so that no core is left without work in the end: a new tree has no times to go by.
-  if("${NAME}.${suite}" MATCHES "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes)$")
+  if("${NAME}.${suite}" MATCHES "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
   if(PROVED)

@@ -101,7 +101,7 @@ nlohmann::json json_of(const Cost& cost, uint32_t frame_bytes) {
             {"stage-cycles-per-packet", stages}};
 }
 
-void print(const Comparison& c) {
+void print(const AgainstBareLoop& c) {
     static bool first = true;
     if (std::exchange(first, false))
         std::cout << "frame        chain                         bare loop                     ratio   (median)\n";
@@ -222,7 +222,7 @@ int run(const Arguments& arguments) {
     if (arguments.check) lengths = {64, 512, 1518};
     if (arguments.frame_bytes != 0) lengths = {arguments.frame_bytes};
     for (const uint32_t bytes : lengths) {
-        const Comparison c = compare(workload, bytes, arguments.seconds);
+        const AgainstBareLoop c = compare(workload, bytes, arguments.seconds);
         print(c);
         sound &= c.difference.empty() && (!arguments.check || std::max(c.ratio, c.median_ratio) >= kLowestRatioInCheck);
         sizes.push_back({{"frame-bytes", bytes},

@@ -101,7 +101,7 @@ struct Slices {
 };
 
 /// Both begin with their first packet, so that sequence numbers are equal.
-void compare_frames(ChainSide& chain, BareLoop& bare, Comparison& result) {
+void compare_frames(ChainSide& chain, BareLoop& bare, AgainstBareLoop& result) {
     while (chain.sent() < kKeep) chain.iterate();
     while (bare.kept().size() < kKeep) bare.iterate();
     const std::vector<io::SunkFrame> frames = chain.sample();
@@ -129,8 +129,8 @@ const std::vector<std::string> kBareStages = {"receive", "firewall", "nids", "ro
 
 double tsc_hz() { return static_cast<double>(rte_get_tsc_hz()); }
 
-Comparison compare(const Workload& workload, uint32_t frame_bytes, double seconds) {
-    Comparison result;
+AgainstBareLoop compare(const Workload& workload, uint32_t frame_bytes, double seconds) {
+    AgainstBareLoop result;
     result.frame_bytes = frame_bytes;
     ChainSide chain(yaml_of(workload, kChainStages, frame_bytes, kKeep), BareLoop::kBatch);
     BareLoop bare(workload, std::make_shared<const BareTables>(workload), {.size = std::to_string(frame_bytes)}, kKeep);

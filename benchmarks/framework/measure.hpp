@@ -15,7 +15,7 @@ struct Cost {
     std::vector<std::pair<std::string, double>> stages;  ///< cycles a packet that came there, of its cheapest slice
 };
 
-struct Comparison {
+struct AgainstBareLoop {
     uint32_t frame_bytes = 0;
     Cost chain, bare;
     uint64_t slices = 0;
@@ -31,7 +31,7 @@ struct EmptyPath {
 };
 
 /// Frames of one length through both, for about `seconds`.
-Comparison compare(const Workload& workload, uint32_t frame_bytes, double seconds);
+AgainstBareLoop compare(const Workload& workload, uint32_t frame_bytes, double seconds);
 /// Source to sink without an NF.
 EmptyPath measure_empty_path(const Workload& workload, uint16_t burst, double seconds);
 

@@ -15,7 +15,7 @@ namespace {
 
 const char* const kAlerts = "nids: {rule: 'alert ip any any -> any any (msg:\"x\"; sid:1;)'";
 
-struct Case {
+struct OutputCase {
     const char* name;
     std::string nf;  ///< FILE stands for the file that can't be written
     std::string port = "sink: {}";
@@ -29,11 +29,11 @@ std::string with_file(std::string text, const std::string& file) {
     return text;
 }
 
-class Outputs : public testing::TestWithParam<Case> {
+class Outputs : public testing::TestWithParam<OutputCase> {
 protected:
     /// Runs the case quietly with this file.
     Ended run(const std::string& file) {
-        const Case& c = GetParam();
+        const OutputCase& c = GetParam();
         const std::string yaml = folder.write(
             "c.yaml", "version: 1\noutput: out\nports: {in: {pcap: " + source_path("examples/traffic.pcap") +
                           "}, out: {" + with_file(c.port, file) + "}}\nchains: {c: {input: in, output: out, nfs: [{" +
@@ -72,25 +72,26 @@ TEST_P(Outputs, InAFolderThatIsNotThereAreToldOf) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Outputs,
     testing::Values(
-        Case{"capture", "mirror: {}", "output: FILE", {}, "port out: /dev/full: No space left on device"},
-        Case{"eve", std::string(kAlerts) + ", eve: FILE}", "sink: {}", {}, "alerts are lost until it can"},
-        Case{"verdicts",
-             "mirror: {}",
-             "sink: {}",
-             {"--verdicts", "FILE"},
-             "/dev/full: 6993 verdicts could not be written"},
-        Case{"dump",
-             "switch: {flows: ['actions=output:2'], dump: FILE}",
-             "sink: {}",
-             {},
-             "/dev/full: cannot be written"},
-        Case{"json", "mirror: {}", "sink: {}", {"--json", "FILE"}, "/dev/full: cannot be written", false},
-        Case{"report",
-             "nids: {rule: 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)', report: FILE}",
-             "sink: {}",
-             {},
-             "/dev/full",
-             false}),
+        OutputCase{"capture", "mirror: {}", "output: FILE", {}, "port out: /dev/full: No space left on device"},
+        OutputCase{"eve", std::string(kAlerts) + ", eve: FILE}", "sink: {}", {}, "alerts are lost until it can"},
+        OutputCase{"verdicts",
+                   "mirror: {}",
+                   "sink: {}",
+                   {"--verdicts", "FILE"},
+                   "/dev/full: 6993 verdicts could not be written"},
+        OutputCase{"dump",
+                   "switch: {flows: ['actions=output:2'], dump: FILE}",
+                   "sink: {}",
+                   {},
+                   "/dev/full: cannot be written"},
+        OutputCase{"json", "mirror: {}", "sink: {}", {"--json", "FILE"}, "/dev/full: cannot be written", false},
+        OutputCase{
+            "report",
+            "nids: {rule: 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)', report: FILE}",
+            "sink: {}",
+            {},
+            "/dev/full",
+            false}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Output, OfTheClosingTableToAFullDiskIsToldOf) {

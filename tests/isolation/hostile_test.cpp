@@ -20,13 +20,13 @@ using test::ptx_machine::Outcome;
 using test::ptx_machine::Violation;
 using test::ptx_machine::Window;
 
-constexpr uint64_t kWindow = uint64_t{0x7000} << 32;
-constexpr uint32_t kGuard = 2u << 20;
-constexpr uint64_t kPacket = kWindow + 0x1000, kTables = kWindow + 0x2000;
+constexpr uint64_t kTenantsWindow = uint64_t{0x7000} << 32;
+constexpr uint32_t kTenantsGuard = 2u << 20;
+constexpr uint64_t kPacket = kTenantsWindow + 0x1000, kTables = kTenantsWindow + 0x2000;
 
 /// One for all cases, as each takes some time to map.
 Window& shared_window() {
-    static Window window(kWindow, kGuard);
+    static Window window(kTenantsWindow, kTenantsGuard);
     return window;
 }
 
@@ -61,7 +61,7 @@ protected:
     ptx::Module rewritten(Isolation isolation, uint32_t guard) {
         RewriteOptions options;
         options.isolation = isolation;
-        options.window = kWindow;
+        options.window = kTenantsWindow;
         options.guard_bytes = guard;
         options.budget = 500;
         options.shared_bytes = GetParam().shared_bytes;
@@ -102,7 +102,7 @@ TEST_P(Hostile, IsRefusedOrHarmless) {
     const bool any = GetParam().unfenced == "any" && harm != "none";
     EXPECT_TRUE(any || harm == GetParam().unfenced) << harm << ": " << bare.violation.what << "\n" << GetParam().text;
     expect_harmless(Isolation::fenced, 0);
-    expect_harmless(Isolation::fenced, kGuard);
+    expect_harmless(Isolation::fenced, kTenantsGuard);
     expect_harmless(Isolation::checked, 0);
 }
 

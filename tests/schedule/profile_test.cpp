@@ -21,7 +21,7 @@ Profile example() {
 }
 
 TEST(Profile, IsReadAsItWasWritten) {
-    const test::TestFolder folder;
+    const millrace::test::TestFolder folder;
     const Profile written = example();
     const Profile read = read_profile(folder.write("p.json", profile_json(written)), "NVIDIA H200");
     EXPECT_EQ(profile_json(read), profile_json(written));
@@ -41,7 +41,7 @@ TEST(Profile, ReplacesAnEarlierOneOfTheSameChain) {
 }
 
 TEST(Profile, IsRefusedWithItsPlaceWhereItIsNoGood) {
-    const test::TestFolder folder;
+    const millrace::test::TestFolder folder;
     const std::string good = profile_json(example());
     const auto refused = [&](const std::string& from, const std::string& to) {
         std::string text = good;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-json asked(const exec::Runtime& runtime, const Wanted& wanted = {}) {
+json asked_flows(const exec::Runtime& runtime, const Wanted& wanted = {}) {
     return json::parse(answer(runtime, request_for("flows", wanted), 0));
 }
 
@@ -61,7 +61,7 @@ TEST_P(FlowsUnderLoad, AreThereAndCountEveryPacketInTheEnd) {
     runtime->start();
     uint64_t seen = 0, answers = 0;
     while (!runtime->wait(std::chrono::milliseconds(1))) {
-        const json all = asked(*runtime, {.limit = 40});
+        const json all = asked_flows(*runtime, {.limit = 40});
         ASSERT_EQ(all["flows"].size(), 1u);
         const json& table = all["flows"][0];
         EXPECT_EQ(table["nf"], "conntrack");
@@ -73,20 +73,20 @@ TEST_P(FlowsUnderLoad, AreThereAndCountEveryPacketInTheEnd) {
     }
     EXPECT_GT(answers, 0u);
     EXPECT_GT(seen, 0u) << "while packets flowed";
-    const json last = asked(*runtime, {.limit = 10'000})["flows"][0];
+    const json last = asked_flows(*runtime, {.limit = 10'000})["flows"][0];
     EXPECT_EQ(last["total"], kFlows);
     EXPECT_EQ(sum(last["rows"], "packets") + sum(last["rows"], "packets-back"), 400'000u) << "each packet is counted";
     const uint64_t all_bytes = sum(last["rows"], "bytes") + sum(last["rows"], "bytes-back");
     EXPECT_EQ(all_bytes, 64u * 400'000u);
     EXPECT_EQ(exec::make_report(*runtime).chains.at(0).retried_on_cpu, 0u);
     // Of these only those whose words hold.
-    const json some = asked(*runtime, {.limit = 10'000, .match = "ip from 10.0.0.0/24"})["flows"][0];
+    const json some = asked_flows(*runtime, {.limit = 10'000, .match = "ip from 10.0.0.0/24"})["flows"][0];
     uint64_t counted = 0;
     for (const json& row : last["rows"]) counted += row["source"].get<std::string>().starts_with("10.0.0.");
     EXPECT_EQ(some["total"], counted);
     EXPECT_GT(counted, 0u);
     EXPECT_LT(counted, kFlows);
-    EXPECT_EQ(asked(*runtime, {.match = "icmp"})["flows"][0]["total"], 0);
+    EXPECT_EQ(asked_flows(*runtime, {.match = "icmp"})["flows"][0]["total"], 0);
     runtime->finish();
 }
 
@@ -100,13 +100,13 @@ TEST_P(FlowsUnderLoad, AreMappingsOfNatToo) {
     runtime->start();
     uint64_t answers = 0;
     while (!runtime->wait(std::chrono::milliseconds(1))) {
-        const json all = asked(*runtime, {.limit = 40});
+        const json all = asked_flows(*runtime, {.limit = 40});
         ASSERT_EQ(all["flows"].size(), 1u);
         ASSERT_NO_FATAL_FAILURE(expect_sorted(all["flows"][0]["rows"]));
         ++answers;
     }
     EXPECT_GT(answers, 0u);
-    const json last = asked(*runtime, {.limit = 10'000})["flows"][0];
+    const json last = asked_flows(*runtime, {.limit = 10'000})["flows"][0];
     EXPECT_EQ(last["total"], 3000);
     EXPECT_EQ(sum(last["rows"], "packets"), 200'000u) << "each packet is counted";
     EXPECT_EQ(exec::make_report(*runtime).chains.at(0).retried_on_cpu, 0u);
@@ -121,9 +121,9 @@ TEST(Flows, OfSwitchesAreLeftOutWhereSomeAreAskedFor) {
             "    nfs:\n      - conntrack: {max-flows: 8}\n      - switch: {flows: [\"priority=0 actions=drop\"]}\n",
             "(flows)", load));
     }();
-    EXPECT_EQ(asked(*runtime)["flows"].size(), 2u);
-    EXPECT_EQ(asked(*runtime, {.match = "tcp"})["flows"].size(), 1u);
-    EXPECT_EQ(asked(*runtime, {.by = "packets"})["flows"].size(), 1u);
+    EXPECT_EQ(asked_flows(*runtime)["flows"].size(), 2u);
+    EXPECT_EQ(asked_flows(*runtime, {.match = "tcp"})["flows"].size(), 1u);
+    EXPECT_EQ(asked_flows(*runtime, {.by = "packets"})["flows"].size(), 1u);
 }
 
 }  // namespace

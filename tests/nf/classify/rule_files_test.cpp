@@ -19,7 +19,7 @@ std::vector<Diagnostic> mistakes_of(const std::function<void(RuleSet&)>& load) {
 }
 
 /// The one mistake of a text rule: `column: message | hint`.
-std::string mistake_in(const std::string& rule) {
+std::string mistake_in_file(const std::string& rule) {
     const auto mistakes = mistakes_of(
         [&](RuleSet& rules) { load_text_rules("permit ip\n" + rule + "\n", "edge.rules", rules); });
     if (mistakes.size() != 1 || mistakes[0].where.file != "edge.rules" || mistakes[0].where.line != 2)
@@ -65,12 +65,13 @@ TEST(TextRules, ReadStatesOfConnections) {
     for (const Connection in : {Connection::established, Connection::related}) EXPECT_TRUE(some.contains(in));
     for (const Connection out : {Connection::opening, Connection::invalid, Connection::untracked})
         EXPECT_FALSE(some.contains(out));
-    EXPECT_EQ(mistake_in("permit ip state estabished"),
+    EXPECT_EQ(mistake_in_file("permit ip state estabished"),
               "17: 'estabished' is not a state of connections | did you mean 'established'?");
-    EXPECT_EQ(mistake_in("permit ip state 7"),
+    EXPECT_EQ(mistake_in_file("permit ip state 7"),
               "17: '7' is not a state of connections | the states are untracked, new, established, related, invalid");
-    EXPECT_EQ(mistake_in("permit ip state new state new"), "21: 'state' stands twice in this rule | keep one of them");
-    EXPECT_EQ(mistake_in("permit ip state new, any"),
+    EXPECT_EQ(mistake_in_file("permit ip state new state new"),
+              "21: 'state' stands twice in this rule | keep one of them");
+    EXPECT_EQ(mistake_in_file("permit ip state new, any"),
               "17: 'any' stands in a list with other values | write 'any' alone");
 }
 
@@ -119,48 +120,49 @@ TEST(TextRules, GoBackIntoTheSameWords) {
 }
 
 TEST(TextRules, PointAtTheWordThatIsWrong) {
-    EXPECT_EQ(mistake_in("drop tcp"), "1: 'drop' is neither permit nor deny | did you mean 'deny'?");
-    EXPECT_EQ(mistake_in("  permit tcpp from any"), "10: 'tcpp' is not a protocol | did you mean 'tcp'?");
-    EXPECT_EQ(mistake_in("permit tcp form any"), "12: 'form' is not expected here | did you mean 'from'?");
-    EXPECT_EQ(mistake_in("permit tcp from 10.0.0.1/8"),
+    EXPECT_EQ(mistake_in_file("drop tcp"), "1: 'drop' is neither permit nor deny | did you mean 'deny'?");
+    EXPECT_EQ(mistake_in_file("  permit tcpp from any"), "10: 'tcpp' is not a protocol | did you mean 'tcp'?");
+    EXPECT_EQ(mistake_in_file("permit tcp form any"), "12: 'form' is not expected here | did you mean 'from'?");
+    EXPECT_EQ(mistake_in_file("permit tcp from 10.0.0.1/8"),
               "17: '10.0.0.1/8' has bits set behind its length | write 10.0.0.0/8");
-    EXPECT_EQ(mistake_in("permit tcp from 10.0.0.256"),
+    EXPECT_EQ(mistake_in_file("permit tcp from 10.0.0.256"),
               "17: '10.0.0.256' is not an IP address or prefix | write it as 192.0.2.0/24, 2001:db8::/32, or 'any'");
-    EXPECT_EQ(mistake_in("permit tcp from"), "16: an address or 'any' is missing at the end of the rule | ");
-    EXPECT_EQ(mistake_in("permit tcp from , 10.0.0.1"), "17: an address or 'any' is missing before the comma | ");
-    EXPECT_EQ(mistake_in("permit tcp to any port 22-x"),
+    EXPECT_EQ(mistake_in_file("permit tcp from"), "16: an address or 'any' is missing at the end of the rule | ");
+    EXPECT_EQ(mistake_in_file("permit tcp from , 10.0.0.1"), "17: an address or 'any' is missing before the comma | ");
+    EXPECT_EQ(mistake_in_file("permit tcp to any port 22-x"),
               "27: 'x' is not a port | write a number from 0 to 65535, or a range such as 8000-8099");
-    EXPECT_EQ(mistake_in("permit tcp to any port 23-22"), "24: '23-22' ends before it begins | write 22-23");
-    EXPECT_EQ(mistake_in("permit tcp to any, 10.0.0.1"),
+    EXPECT_EQ(mistake_in_file("permit tcp to any port 23-22"), "24: '23-22' ends before it begins | write 22-23");
+    EXPECT_EQ(mistake_in_file("permit tcp to any, 10.0.0.1"),
               "15: 'any' stands in a list with other values | write 'any' alone");
-    EXPECT_EQ(mistake_in("permit tcp to any from any"),
+    EXPECT_EQ(mistake_in_file("permit tcp to any from any"),
               "19: 'from' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS "
               "port PORT, options");
-    EXPECT_EQ(mistake_in("permit tcp port 80"),
+    EXPECT_EQ(mistake_in_file("permit tcp port 80"),
               "12: 'port' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS "
               "port PORT, options");
-    EXPECT_EQ(mistake_in("permit tcp priority 1 priority 2"),
+    EXPECT_EQ(mistake_in_file("permit tcp priority 1 priority 2"),
               "23: 'priority' stands twice in this rule | keep one of them");
-    EXPECT_EQ(mistake_in("permit tcp priority high"),
+    EXPECT_EQ(mistake_in_file("permit tcp priority high"),
               "21: 'high' is not a priority | write a whole number; the higher is tried first");
-    EXPECT_EQ(mistake_in("permit tcp name \"open"), "17: the quotation mark is not closed | end the name with '\"'");
-    EXPECT_EQ(mistake_in("permit tcp flags S/X"),
+    EXPECT_EQ(mistake_in_file("permit tcp name \"open"),
+              "17: the quotation mark is not closed | end the name with '\"'");
+    EXPECT_EQ(mistake_in_file("permit tcp flags S/X"),
               "20: 'X' is not a TCP flag | the flags are F(IN), S(YN), R(ST), P(SH), A(CK), U(RG), E(CE) and (C)W(R)");
 }
 
 TEST(TextRules, RefuseWhatNoPacketCanBe) {
-    EXPECT_EQ(mistake_in("permit icmp to any port 5"),
+    EXPECT_EQ(mistake_in_file("permit icmp to any port 5"),
               "1: the rule asks for a port, and icmp has none that a firewall sees | leave the port out, or write tcp "
               "or udp");
-    EXPECT_EQ(mistake_in("permit udp flags S/SA"), "1: the rule asks for TCP flags, and udp has none | write tcp");
-    EXPECT_EQ(mistake_in("permit ip from 10.0.0.1 to ::1"),
+    EXPECT_EQ(mistake_in_file("permit udp flags S/SA"), "1: the rule asks for TCP flags, and udp has none | write tcp");
+    EXPECT_EQ(mistake_in_file("permit ip from 10.0.0.1 to ::1"),
               "1: no packet has an IPv4 and an IPv6 address | write both addresses in one family");
 }
 
 TEST(TextRules, RefuseListsThatMultiplyBeyondReason) {
     std::string ports = "0";
     for (int i = 1; i < 300; ++i) ports += "," + std::to_string(2 * i);
-    EXPECT_EQ(mistake_in("permit tcp from any port " + ports + " to any port " + ports),
+    EXPECT_EQ(mistake_in_file("permit tcp from any port " + ports + " to any port " + ports),
               "1: the lists of this rule make more than 65536 combinations | split it into several rules");
 }
 

@@ -22,8 +22,8 @@ struct Sealed {
 };
 
 /// A key as the device halves want it.
-struct Key {
-    explicit Key(const Bytes& bytes) {
+struct GcmKey {
+    explicit GcmKey(const Bytes& bytes) {
         const auto words = aes_key_schedule(bytes);
         std::copy(words.begin(), words.end(), schedule);
         rounds = static_cast<uint32_t>(words.size() / 4 - 1);
@@ -42,7 +42,8 @@ AesBlock first_counter(const Bytes& iv) {
 
 /// With room before the text that no byte of may change.
 template <class Lanes>
-Sealed seal(const Key& key, const Bytes& iv, const Bytes& aad, const Bytes& plain, Lanes lanes, bool encrypt = true) {
+Sealed seal(const GcmKey& key, const Bytes& iv, const Bytes& aad, const Bytes& plain, Lanes lanes,
+            bool encrypt = true) {
     Bytes room(kAesBlockBytes, 0xa5);
     room.insert(room.end(), plain.begin(), plain.end());
     uint8_t* text = room.data() + kAesBlockBytes;
@@ -73,7 +74,7 @@ TEST(Gcm, GivesTheAnswersOfNistWithAnyNumberOfLanes) {
         };
         const Bytes iv = field("IV"), aad = field("AAD");
         if (iv.size() != 12 || aad.size() > kAesBlockBytes) continue;
-        const Key key(field("Key"));
+        const GcmKey key(field("Key"));
         Sealed wanted{field("CT"), field("Tag")};
         const auto shortened = [&](Sealed sealed) {
             sealed.tag.resize(wanted.tag.size());
@@ -96,7 +97,7 @@ TEST(Gcm, TellsTheValidFromTheForgedTagsOfWycheproof) {
         for (const auto& test : group["tests"]) {
             const Bytes aad = from_hex(test["aad"]);
             if (aad.size() > kAesBlockBytes) continue;
-            const Key key(from_hex(test["key"]));
+            const GcmKey key(from_hex(test["key"]));
             const Sealed opened = seal(key, from_hex(test["iv"]), aad, from_hex(test["ct"]), Lanes<8>{}, false);
             const bool expected = test["result"] == "valid";
             EXPECT_EQ(opened.tag == from_hex(test["tag"]), expected) << test["tcId"];
@@ -139,10 +140,11 @@ TEST(Gcm, AgreesWithOpensslAtEveryLengthAroundBlocksLanesAndRunsOfCounters) {
         for (const size_t key_bytes : {16, 32}) {
             const Bytes key = bytes(key_bytes), iv = bytes(12), aad = bytes(length % 17), plain = bytes(length);
             const Sealed wanted = openssl(key, iv, aad, plain);
-            EXPECT_EQ(seal(Key(key), iv, aad, plain, Lanes<1>{}), wanted) << length;
-            EXPECT_EQ(seal(Key(key), iv, aad, plain, Lanes<8>{}), wanted) << length;
-            EXPECT_EQ(seal(Key(key), iv, aad, plain, Lanes<32>{}), wanted) << length;
-            EXPECT_EQ(seal(Key(key), iv, aad, wanted.text, Lanes<8>{}, false), (Sealed{plain, wanted.tag})) << length;
+            EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<1>{}), wanted) << length;
+            EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<8>{}), wanted) << length;
+            EXPECT_EQ(seal(GcmKey(key), iv, aad, plain, Lanes<32>{}), wanted) << length;
+            EXPECT_EQ(seal(GcmKey(key), iv, aad, wanted.text, Lanes<8>{}, false), (Sealed{plain, wanted.tag}))
+                << length;
         }
     }
 }

@@ -82,23 +82,23 @@ TEST(FlowChange, SaysWhereItIsWrong) {
     EXPECT_EQ(mistake("delete"), "none");
 }
 
-std::string random_match(Rng& rng) {
+std::string random_short_match(Rng& rng) {
     std::string match = "priority=" + std::to_string(rng() % 3) + ",udp";
     if (rng() % 2) match += ",nw_src=10.0.0." + std::to_string(rng() % 8) + "/" + std::to_string(30 + rng() % 3);
     if (rng() % 2) match += ",tp_dst=" + std::to_string(rng() % 8);
     return match;
 }
 
-std::string random_change(Rng& rng) {
+std::string random_short_change(Rng& rng) {
     const std::string actions = ",actions=mod_nw_ttl:" + std::to_string(rng() % 200) +
                                 ",output:" + std::to_string(2 + rng() % 3);
     switch (rng() % 8) {
-        case 0: return "delete " + random_match(rng);
+        case 0: return "delete " + random_short_match(rng);
         case 1:
-        case 2: return "delete_strict " + random_match(rng);
-        case 3: return "modify " + random_match(rng) + actions;
-        case 4: return "modify_strict " + random_match(rng) + actions;
-        default: return "add " + random_match(rng) + actions;
+        case 2: return "delete_strict " + random_short_match(rng);
+        case 3: return "modify " + random_short_match(rng) + actions;
+        case 4: return "modify_strict " + random_short_match(rng) + actions;
+        default: return "add " + random_short_match(rng) + actions;
     }
 }
 
@@ -123,7 +123,7 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
             FlowTable table(std::move(flows));
             std::ofstream out(file, std::ios::app);
             for (uint64_t i = rng() % 40; i-- > 0;) {
-                const std::string change = random_change(rng);
+                const std::string change = random_short_change(rng);
                 out << change << "\n";
                 table.apply(parse_change(change, kSwitchPorts));
             }

@@ -78,7 +78,7 @@ private:
 };
 
 /// Few values, so that flows overlap, hide each other and have the same match with other priorities.
-std::string random_match(Rng& rng) {
+std::string match_of_few_fields(Rng& rng) {
     const bool six = rng() % 3 == 0;
     std::string match = "priority=" + std::to_string(rng() % 6) + (six ? ",udp6" : ",udp");
     if (!six && rng() % 2)
@@ -89,17 +89,17 @@ std::string random_match(Rng& rng) {
     return match;
 }
 
-std::string random_change(Rng& rng) {
+std::string change_of_few_fields(Rng& rng) {
     const std::string actions = ",actions=output:" + std::to_string(1 + rng() % 4);
     switch (rng() % 16) {
-        case 0: return "delete " + random_match(rng).substr(11);
+        case 0: return "delete " + match_of_few_fields(rng).substr(11);
         case 1:
         case 2:
         case 3:
-        case 4: return "delete_strict " + random_match(rng);
-        case 5: return "modify " + random_match(rng).substr(11) + actions;
-        case 6: return "modify_strict " + random_match(rng) + actions;
-        default: return "add " + random_match(rng) + actions;
+        case 4: return "delete_strict " + match_of_few_fields(rng);
+        case 5: return "modify " + match_of_few_fields(rng).substr(11) + actions;
+        case 6: return "modify_strict " + match_of_few_fields(rng) + actions;
+        default: return "add " + match_of_few_fields(rng) + actions;
     }
 }
 
@@ -114,12 +114,12 @@ TEST(ChangesOneByOne, GiveEachPacketTheFlowThatATableMadeAnewGives) {
         Rng rng(7);
         Changing changing("{engine: " + engine + ", controller: 'tcp:127.0.0.1'}");
         for (int i = 0; i < 150; ++i)
-            changing.change("add " + random_match(rng) + ",actions=output:" + std::to_string(1 + rng() % 4));
+            changing.change("add " + match_of_few_fields(rng) + ",actions=output:" + std::to_string(1 + rng() % 4));
         while (!changing.look()) {
         }
         size_t layered = 0;
         for (int round = 0; round < 600; ++round) {
-            changing.change(random_change(rng));
+            changing.change(change_of_few_fields(rng));
             layered += static_cast<const Switch::Tables*>(changing.nf().image().tables())->parts[0].gone.size() > 0;
             if (round % 20 != 0) continue;
             // The definition, on the flows as they are told: the highest priority, of equals the first.

@@ -14,7 +14,7 @@ using namespace std::literals;
 using Strings = std::vector<std::string>;
 
 /// Bytes drawn from `alphabet`.
-std::string random_text(std::mt19937& random, size_t bytes, std::string_view alphabet) {
+std::string text_of(std::mt19937& random, size_t bytes, std::string_view alphabet) {
     std::string text(bytes, '\0');
     for (char& c : text) c = alphabet[random() % alphabet.size()];
     return text;
@@ -125,11 +125,11 @@ TEST(PatternMatching, AgreesWithNaiveSearchOnRandomTextsOfFewLetters) {
     for (const std::string_view alphabet : {"ab"sv, "abC"sv, "aAbB\0\xff"sv}) {
         for (int round = 0; round < 12; ++round) {
             Strings patterns;
-            for (size_t i = 0; i < 40; ++i) patterns.push_back(random_text(random, 1 + random() % (1 + i), alphabet));
+            for (size_t i = 0; i < 40; ++i) patterns.push_back(text_of(random, 1 + random() % (1 + i), alphabet));
             Strings payloads;
             for (const size_t bytes : {0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025, 1460})
-                payloads.push_back(random_text(random, bytes, alphabet));
-            for (int i = 0; i < 100; ++i) payloads.push_back(random_text(random, random() % 200, alphabet));
+                payloads.push_back(text_of(random, bytes, alphabet));
+            for (int i = 0; i < 100; ++i) payloads.push_back(text_of(random, random() % 200, alphabet));
             expect_all_right(patterns, payloads);
         }
     }
@@ -138,9 +138,9 @@ TEST(PatternMatching, AgreesWithNaiveSearchOnRandomTextsOfFewLetters) {
 TEST(PatternMatching, AgreesWithNaiveSearchOnLongPayloads) {
     std::mt19937 random(2);
     Strings patterns{std::string(300, 'a'), std::string(4000, 'b')};
-    for (int i = 0; i < 200; ++i) patterns.push_back(random_text(random, 4 + random() % 8, "abcdef"));
+    for (int i = 0; i < 200; ++i) patterns.push_back(text_of(random, 4 + random() % 8, "abcdef"));
     Strings payloads;
-    for (const size_t bytes : {9000, 65000}) payloads.push_back(random_text(random, bytes, "abcdefgh"));
+    for (const size_t bytes : {9000, 65000}) payloads.push_back(text_of(random, bytes, "abcdefgh"));
     payloads.push_back(std::string(9000, 'b'));
     payloads.push_back("b" + std::string(65000, 'a'));
     payloads.push_back(std::string(3999, 'b') + "c" + std::string(4000, 'b'));
@@ -150,12 +150,12 @@ TEST(PatternMatching, AgreesWithNaiveSearchOnLongPayloads) {
 TEST(PatternMatching, AgreesWithNaiveSearchWhenStatesNeed32Bits) {
     std::mt19937 random(3);
     Strings patterns;
-    for (int i = 0; i < 900; ++i) patterns.push_back(random_text(random, 90, "0123456789"));
-    for (int i = 0; i < 100; ++i) patterns.push_back(random_text(random, 3, "0123456789"));
+    for (int i = 0; i < 900; ++i) patterns.push_back(text_of(random, 90, "0123456789"));
+    for (int i = 0; i < 100; ++i) patterns.push_back(text_of(random, 3, "0123456789"));
     ASSERT_GT(PatternSet(patterns).state_count(), 65536u);
     Strings payloads;
     for (int i = 0; i < 60; ++i) {
-        std::string text = random_text(random, 300, "0123456789");
+        std::string text = text_of(random, 300, "0123456789");
         text.replace(random() % 200, 90, patterns[random() % 900]);
         payloads.push_back(text);
     }
@@ -166,8 +166,8 @@ TEST(PatternMatching, AgreesWithNaiveSearchWhenStatesNeed32Bits) {
 TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
     std::mt19937 random(4);
     Strings patterns, payloads;
-    for (int i = 0; i < 30; ++i) patterns.push_back(random_text(random, 2 + random() % 4, "abc"));
-    for (int i = 0; i < 1025; ++i) payloads.push_back(random_text(random, random() % 90, "abcd"));
+    for (int i = 0; i < 30; ++i) patterns.push_back(text_of(random, 2 + random() % 4, "abc"));
+    for (int i = 0; i < 1025; ++i) payloads.push_back(text_of(random, random() % 90, "abcd"));
     expect_right_in_scans(patterns, payloads, {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 256, 1025});
 }
 
@@ -184,12 +184,12 @@ TEST(PatternMatching, AgreesWithNaiveSearchInSmallScansOfShortAndLongPayloads) {
                                    63, 64, 65, 68, 191, 192, 193, 767, 768, 1023, 1024, 1025, 1460, 9000};
     std::mt19937 random(5);
     for (const std::string_view alphabet : {"ab"sv, "abcdefghijklmnopqrstuvwxyz"sv}) {
-        Strings patterns{random_text(random, 2000, alphabet), random_text(random, 70, alphabet)};
-        for (size_t i = 0; i < 30; ++i) patterns.push_back(random_text(random, 1 + i, alphabet));
+        Strings patterns{text_of(random, 2000, alphabet), text_of(random, 70, alphabet)};
+        for (size_t i = 0; i < 30; ++i) patterns.push_back(text_of(random, 1 + i, alphabet));
         for (size_t count = 1; count <= 40; ++count) {
             Strings payloads;
             for (size_t i = 0; i < count; ++i) {
-                std::string text = random_text(random, kLengths[random() % std::size(kLengths)], alphabet);
+                std::string text = text_of(random, kLengths[random() % std::size(kLengths)], alphabet);
                 // The same few patterns again and again, so that several pieces find them.
                 for (size_t at = random() % 50, k = random(); at < text.size(); at += 20 + random() % 100) {
                     const std::string& pattern = patterns[(k + random() % 3) % patterns.size()];

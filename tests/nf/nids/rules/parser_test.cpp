@@ -7,10 +7,10 @@
 namespace millrace::nf::nids {
 namespace {
 
-RuleFile read(const std::string& text) { return parse_rules(text, "test.rules", Variables::defaults()); }
+RuleFile parsed(const std::string& text) { return parse_rules(text, "test.rules", Variables::defaults()); }
 
 Rule one(const std::string& text) {
-    RuleFile file = read(text);
+    RuleFile file = parsed(text);
     EXPECT_TRUE(file.errors.empty()) << text << ": " << (file.errors.empty() ? "" : file.errors[0].message);
     EXPECT_EQ(file.rules.size(), 1u) << text;
     return file.rules.empty() ? Rule{} : file.rules[0];
@@ -21,7 +21,7 @@ Rule with(const std::string& options) {
 }
 
 void expect_broken(const std::string& text, uint32_t line, uint32_t column, const std::string& part) {
-    const RuleFile file = read(text);
+    const RuleFile file = parsed(text);
     ASSERT_EQ(file.errors.size(), 1u) << text;
     EXPECT_EQ(file.errors[0].where.line, line) << text;
     EXPECT_EQ(file.errors[0].where.column, column) << text << ": " << file.errors[0].message;
@@ -46,7 +46,7 @@ TEST(RuleParser, KeepsWhatARuleSaysOfItself) {
 }
 
 TEST(RuleParser, JoinsLinesByBackslashAndByOpenParentheses) {
-    const RuleFile file = read(
+    const RuleFile file = parsed(
         "# comment\n\nalert tcp any any -> any any \\\n  (msg:\"a\"; sid:1;)\n#alert off\nalert http (\n  msg:\"b\";\n "
         " # why\n  sid:2;\n)\n");
     ASSERT_EQ(file.rules.size(), 2u);
@@ -80,7 +80,7 @@ TEST(RuleParser, SaysWhereARuleIsBroken) {
 }
 
 TEST(RuleParser, GoesOnBehindABrokenRule) {
-    const RuleFile file = read("alert tcp any any -> any any (msg:\"open\nalert tcp any any -> any any (sid:2;)\n");
+    const RuleFile file = parsed("alert tcp any any -> any any (msg:\"open\nalert tcp any any -> any any (sid:2;)\n");
     EXPECT_EQ(file.errors.size(), 1u);
     ASSERT_EQ(file.rules.size(), 1u);
     EXPECT_EQ(file.rules[0].sid, 2u);
