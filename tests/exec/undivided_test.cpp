@@ -47,7 +47,7 @@ class UndividedTest : public testing::Test {
 protected:
     UndividedTest() {
         test::frame_pool();
-        chain_.follow(program_, &counters_, std::make_unique<SomeTenants>(said_));
+        chain_.follow(program_, &counters_, find_);
     }
     /// Packets that wait, by their numbers.
     void hold(uint64_t first, size_t count) {
@@ -75,6 +75,11 @@ protected:
     ChainCounters counters_{*program_};
     test::Collector collector_{false};
     Said said_;
+    unsigned found_ = 0;
+    const Undivided::FindTenants find_ = [this] {
+        ++found_;
+        return std::make_unique<SomeTenants>(said_);
+    };
     Undivided chain_{16, [this](const std::shared_ptr<TenantsInChain>* tenants) {
                          OffloadOptions options;
                          options.batch_bytes = 1 << 16;
@@ -158,14 +163,27 @@ TEST_F(UndividedTest, IsItsPartsAgainWhereAGenerationHasNoWhole) {
     said_.ready = true;
     turn(0);
     ASSERT_EQ(chain_.way(), Way::whole);
-    chain_.follow(nullptr, nullptr, nullptr);
+    chain_.follow(nullptr, nullptr, find_);
     EXPECT_EQ(chain_.way(), Way::held);
     EXPECT_FALSE(turn(3));
     EXPECT_EQ(chain_.way(), Way::parts);
     EXPECT_FALSE(turn(0));
-    chain_.follow(program_, &counters_, std::make_unique<SomeTenants>(said_));
+    chain_.follow(program_, &counters_, find_);
     turn(0);
     EXPECT_EQ(chain_.way(), Way::whole) << "and the next one has one";
+}
+
+TEST_F(UndividedTest, StaysInOnePieceThroughAGenerationOfTheSameTenants) {
+    said_.ready = true;
+    turn(0);
+    ASSERT_EQ(chain_.way(), Way::whole);
+    for (int i = 0; i < 1000; ++i) {
+        chain_.follow(std::make_shared<chain::Program>(*program_), &counters_, find_);
+        EXPECT_FALSE(turn(7));
+        ASSERT_EQ(chain_.way(), Way::whole);
+    }
+    EXPECT_EQ(found_, 1u);
+    EXPECT_EQ(said_.settled, 1u);
 }
 
 TEST_F(UndividedTest, IsNotSettledWithThoseThatLeaveAtTheTurn) {

@@ -132,10 +132,17 @@ void renew_undivided(Configuration& configuration) {
     for (auto& program : configuration.chains) {
         if (program->undivided == nullptr) continue;
         const auto whole = std::make_shared<Program>(*program->undivided);
-        whole->generation = program->generation;
         whole->gpu_share = shares[program->whole];
         whole->max_delay = program->max_delay;
-        for (Node& node : whole->nodes) node.nf = nodes.at({program->whole, node.name})->nf;
+        bool same = whole->gpu_share == program->undivided->gpu_share &&
+                    whole->max_delay == program->undivided->max_delay;
+        for (Node& node : whole->nodes) {
+            const auto& now = nodes.at({program->whole, node.name})->nf;
+            same = same && node.nf == now;
+            node.nf = now;
+        }
+        if (same) continue;
+        whole->generation = configuration.generation;
         const auto first = std::make_shared<Program>(*program);
         first->undivided = whole;
         program = first;

@@ -2,6 +2,8 @@
 
 #include <rte_cycles.h>
 
+#include <algorithm>
+
 namespace millrace::exec {
 
 Undivided::~Undivided() {
@@ -9,11 +11,25 @@ Undivided::~Undivided() {
     for (rte_mbuf* const mbuf : held_) rte_pktmbuf_free(mbuf);
 }
 
+namespace {
+
+/// Whether tenants' functions stand in the same places in both, by the same terms.
+bool has_same_tenants(const chain::Program* one, const chain::Program* other) {
+    return one != nullptr && other != nullptr &&
+           std::ranges::equal(one->nodes, other->nodes, [](const chain::Node& a, const chain::Node& b) {
+               return a.type->is_tenants == b.type->is_tenants && (!a.type->is_tenants || a.nf == b.nf);
+           });
+}
+
+}  // namespace
+
 void Undivided::follow(std::shared_ptr<const chain::Program> program, ChainCounters* counters,
-                       std::unique_ptr<ChainTenants> tenants) {
+                       const FindTenants& tenants) {
+    // A change of routes, say, is none of theirs: the chain stays in one piece.
+    const bool same = has_same_tenants(program_.get(), program.get());
     program_ = std::move(program);
     counters_ = counters;
-    tenants_ = std::move(tenants);
+    if (!same) tenants_ = program_ != nullptr ? tenants() : nullptr;
     if (program_ == nullptr || tenants_ == nullptr) {
         turning_ = turning_ || whole_;
         return;

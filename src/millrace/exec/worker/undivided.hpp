@@ -25,9 +25,10 @@ public:
     Undivided(const Undivided&) = delete;
     Undivided& operator=(const Undivided&) = delete;
 
-    /// A new generation of the chain; null: it can't be in one piece any more.
-    void follow(std::shared_ptr<const chain::Program> program, ChainCounters* counters,
-                std::unique_ptr<ChainTenants> tenants);
+    using FindTenants = std::function<std::unique_ptr<ChainTenants>()>;
+    /// A new generation of the chain; null: it can't be in one piece any more. `tenants` is called where the functions
+    /// of its tenants are not those of the one before.
+    void follow(std::shared_ptr<const chain::Program> program, ChainCounters* counters, const FindTenants& tenants);
 
     /// Where its packets go.
     enum class Way : uint8_t {

@@ -30,13 +30,9 @@ void Worker::follow_undivided() {
                         .first;
         }
         undivided_[program->index] = found->second.get();
-        std::unique_ptr<ChainTenants> tenants;
-        ChainCounters* counters = nullptr;
-        if (program->undivided != nullptr) {
-            tenants = options.tenants->in_chain(*program->undivided, index_);
-            counters = &counters_for(*program->undivided);
-        }
-        found->second->follow(program->undivided, counters, std::move(tenants));
+        found->second->follow(program->undivided,
+                              program->undivided != nullptr ? &counters_for(*program->undivided) : nullptr,
+                              [&] { return options.tenants->in_chain(*program->undivided, index_); });
     }
     turn_undivided();  // nothing may be under way: then it is in one piece from its first packet on
 }
