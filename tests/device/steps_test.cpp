@@ -13,6 +13,7 @@ using Kind = Step::Kind;
 /// What an NF asks of the order of packets.
 enum class Wish {
     nothing,
+    tenants,    ///< it is a tenant's
     state,      ///< it changes state, in no order
     order,      ///< its packets are numbered
     commit,     ///< and it commits
@@ -40,6 +41,12 @@ private:
 };
 
 const nf::Type& type_of(Wish wish) {
+    static const nf::Type tenants = [] {
+        nf::Type type;
+        type.is_tenants = true;
+        return type;
+    }();
+    if (wish == Wish::tenants) return tenants;
     static const nf::Type plain, numbered = [] {
         nf::Type type;
         type.order_key = [](const Packet&, const void*) { return 0u; };
@@ -95,6 +102,8 @@ std::string text_of(const std::vector<Step>& steps) {
             case Kind::turn: text += "a"; break;
             case Kind::keyed: text += "k" + std::to_string(step.first); break;
             case Kind::sweep: text += "w" + std::to_string(step.first); break;
+            case Kind::enter: text += "i" + std::to_string(step.first); break;
+            case Kind::leave: text += "o" + std::to_string(step.first); break;
         }
         if (step.begin) text += "<";
         if (step.end) text += ">";
@@ -114,6 +123,14 @@ TEST(Steps, AreOneWhereNobodyAsksForAnOrder) {
     EXPECT_EQ(steps_of({}), "n0-0<>") << "somebody has to parse";
     EXPECT_EQ(steps_of({Wish::nothing}), "n0-1<>");
     EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing, Wish::nothing}), "n0-3<>");
+}
+
+TEST(Steps, BringPacketsIntoWindowsAndOutOfThem) {
+    EXPECT_EQ(steps_of({Wish::tenants}), "n0-0< i0 o0 n1-1>") << "somebody has to parse";
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants, Wish::nothing}), "n0-1< i1 o1 n2-3>");
+    EXPECT_EQ(steps_of({Wish::tenants, Wish::tenants}), "n0-0< i0 o0 i1 o1 n2-2>");
+    EXPECT_EQ(steps_of({Wish::tenants, Wish::order}), "n0-0< i0 o0 n1-1k (t1$) n1-2>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants}, Mode::pipelined), "n0-1< i1 o1 n2-2>");
 }
 
 TEST(Steps, CutTheChainBeforeWhatIsNumbered) {
