@@ -26,7 +26,7 @@ class FakeNf : public nf::NetworkFunction {
 public:
     explicit FakeNf(Wish wish) : commits_(wish == Wish::commit) {
         Tables& tables = image_.start<Tables>();
-        if (wish != Wish::nothing)
+        if (wish != Wish::nothing && wish != Wish::tenants)
             image_.attach_state(tables.counters, std::make_shared<std::vector<uint64_t>>(4), "counters");
     }
     const nf::Image& image() const override { return image_; }
