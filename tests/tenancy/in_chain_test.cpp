@@ -214,8 +214,9 @@ TEST_F(InOnePieceOnTheGpu, WithoutTheGpuItIsItsPartsAndItsTenantAProcess) {
     const auto inject = reinterpret_cast<void (*)(const char*, unsigned, int)>(
         dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_inject"));
     if (inject == nullptr) GTEST_SKIP() << "a real driver refuses nothing on demand";
-    const std::string node = "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
-                             "absent: bypass, patience: 10s}";
+    const std::string node =
+        "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
+        "absent: bypass, patience: 10s}";
     ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda",
                  "3000, loop: forever", numbered(kCount), 64);
     Sender acme(run.socket(), "acme", test::half_of(test::reads_and_marks(0, 0), "marker"));

@@ -65,7 +65,8 @@ chain::FieldPlan device_plan(const chain::Program& program) {
     if (program.classifier != nullptr) return program.plan;
     std::vector<chain::FieldUse> uses;
     for (const chain::Node& node : program.nodes)
-        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes(), node.type->is_keyed()));
+        uses.push_back(
+            chain::FieldUse::on_device(node.reads(), node.writes(), node.type->is_keyed() || node.type->is_tenants));
     return chain::plan_fields(uses);
 }
 
@@ -138,8 +139,8 @@ void explain_plan(const chain::Program& program) {
     std::string steps;
     for (const device::Step& step :
          device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
-        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit",  "turn",
-                                             "keyed",  "sweep", "pack",    "snapshot"};
+        static const char* const kNames[] = {"gather", "nodes", "tickets",  "commit", "turn", "keyed",
+                                             "sweep",  "pack",  "snapshot", "enter",  "leave"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";
@@ -210,6 +211,13 @@ int explain(const LoadArguments& arguments, unsigned workers) {
         if (!runs_on.devices.empty())
             std::cout << transfers_text(*program, device_plan(*program),
                                         *exec::figures_of(device::model_of(runs_on.devices.front())), workers);
+        if (program->undivided != nullptr) {
+            std::cout
+                << "While the functions of all its tenants are on a GPU, the chain goes through it in one piece, at "
+                   "most "
+                << program->undivided->max_batch << " packets a batch.\n";
+            explain_plan(*program->undivided);
+        }
         if (runs_on.devices.size() > 1) explain_devices(configuration, *program);
         if (runs_on.cpu && !runs_on.devices.empty())
             std::cout << "While three fifths of a core would do for what each worker receives, packets stay on the "
