@@ -186,6 +186,16 @@ TEST_F(UndividedTest, StaysInOnePieceThroughAGenerationOfTheSameTenants) {
     EXPECT_EQ(said_.settled, 1u);
 }
 
+TEST_F(UndividedTest, GoesThroughItsPartsWhereTheDeviceHasNoMemoryForMore) {
+    Undivided other(16, [](const auto*) -> std::unique_ptr<OffloadEngine> { throw device::DeviceError("full"); });
+    other.follow(program_, &counters_, find_);
+    said_.ready = true;
+    EXPECT_FALSE(other.turn([] { return size_t{0}; }, released_));
+    EXPECT_EQ(other.way(), Way::parts);
+    EXPECT_EQ(other.in_flight(), 0u);
+    EXPECT_EQ(said_.settled, 0u);
+}
+
 TEST_F(UndividedTest, IsNotSettledWithThoseThatLeaveAtTheTurn) {
     said_.ready = true;
     EXPECT_FALSE(turn(2));

@@ -205,6 +205,21 @@ TEST(ChainsInOnePiece, AreThoseThatADeviceCanTakeSo) {
     EXPECT_EQ(undivided("[" + node_of("b", ", rate: 1k, latency: 1s") + "]"), nullptr);
     EXPECT_EQ(undivided(nfs, "sim", "    rate: 1k\n    latency: 1s\n"), nullptr);
     EXPECT_EQ(undivided("[{policer: {per: flow, rate: 1Gbps}}, " + node_of("b") + "]"), nullptr) << "it has an order";
+    std::string ports, tenants, chains;
+    for (int i = 0; i < 1000; ++i) {
+        const std::string n = std::to_string(i);
+        ports += ", in" + n + ": {null: {}}";
+        tenants += "  - {name: t" + n + "}\n";
+        chains += "  c" + n + ": {input: in" + n + ", output: out, nfs: [" + node_of("t" + n) + "]}\n";
+    }
+    LoadOptions options;
+    options.device = "sim";
+    options.output_folder = "/tmp/here";
+    const Configuration many = parse_configuration(
+        "version: 1\nports: {out: {null: {}}" + ports + "}\ntenants:\n" + tenants + "chains:\n" + chains, "(test)",
+        options);
+    EXPECT_EQ(std::ranges::count_if(many.chains, [](const auto& chain) { return chain->undivided != nullptr; }), 16)
+        << "each has an engine of its own, for each worker";
     std::string outcomes;
     for (int i = 0; i < 30; ++i) outcomes += (i > 0 ? ", o" : "o") + std::to_string(i) + ": next";
     EXPECT_EQ(undivided("[{tenant: b, outcomes: {" + outcomes + "}, absent: drop}]"), nullptr);

@@ -47,6 +47,9 @@ std::shared_ptr<Program> part_of(const Program& chain, size_t from, size_t to) {
     return part;
 }
 
+/// Each has an engine of its own for each worker, with memory of the device's: others go through their parts.
+constexpr std::ptrdiff_t kMaxUndivided = 16;
+
 /// Null: it can't be in one piece.
 std::shared_ptr<const Program> undivided_of(const Configuration& configuration, const Program& chain, size_t number) {
     const auto hinders = [](const Node& node) {
@@ -57,6 +60,8 @@ std::shared_ptr<const Program> undivided_of(const Configuration& configuration, 
         return node.type->ordered() || node.changes_state_in_no_order();
     };
     const bool promised = number < configuration.promises.size() && configuration.promises[number].made();
+    const auto in_one_piece = [](const auto& one) { return one->undivided != nullptr; };
+    if (std::ranges::count_if(configuration.chains, in_one_piece) >= kMaxUndivided) return nullptr;
     if (configuration.device == "cpu" || promised || chain.nodes.size() > kMaxStages ||
         configuration.classification.table() != nullptr || std::ranges::any_of(chain.nodes, hinders))
         return nullptr;

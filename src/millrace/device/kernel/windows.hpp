@@ -90,7 +90,8 @@ MILLRACE_DEVICE void leave_windows(const BatchView& batch, uint32_t* counts, con
     if (detail::declared_extent(packet, place.sees) > place.room)
         return route_packet(batch, counts, i, own, node, {place.for_too_long, place.absent});
     uint8_t* const at = reinterpret_cast<uint8_t*>(place.handles + uint64_t{k} * place.stride);
-    const uint32_t outcome = reinterpret_cast<const Decision*>(place.decisions)[k].outcome;
+    // Read once: the function may be at work for another worker, and write anywhere in its window.
+    const uint32_t outcome = reinterpret_cast<const volatile Decision*>(place.decisions)[k].outcome;
     if (outcome >= place.outcomes || reinterpret_cast<const Packet*>(at)->out_port() != kNoPort) {
         // The host finds how many they are behind the outcomes that the chain has.
         atomicAdd(&counts[node * kMaxOutcomes + place.absent + 1], 1u);

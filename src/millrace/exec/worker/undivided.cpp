@@ -1,6 +1,7 @@
 #include "millrace/exec/worker/undivided.hpp"
 
 #include <rte_cycles.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -34,7 +35,12 @@ void Undivided::follow(std::shared_ptr<const chain::Program> program, ChainCount
         turning_ = turning_ || whole_;
         return;
     }
-    if (engine_ == nullptr) engine_ = make_engine_(&settled_);
+    try {
+        if (engine_ == nullptr) engine_ = make_engine_(&settled_);
+    } catch (const device::DeviceError& e) {
+        spdlog::warn("chain '{}' goes through its parts: {}", program_->name, e.what());
+        return;
+    }
     engine_->submit(program_, *counters_, nullptr, 0);
     if (engine_->takes_blocks()) engine_->submit(program_, *counters_, io::ReceiveBlock{});
 }
