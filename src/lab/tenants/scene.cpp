@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "millrace/exec/report/report_json.hpp"
 #include "millrace/nf/nf.hpp"
 
 namespace millrace::lab {
@@ -41,22 +42,6 @@ std::string outcomes_of(const nf::Type& type) {
 std::string text_of(const std::string& path) {
     std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};
-}
-
-json json_of(const exec::TenantReport& tenant) {
-    json one = {{"name", tenant.name},
-                {"state", tenant.state},
-                {"runs-on", tenant.runs_on},
-                {"attached", tenant.attached},
-                {"packets", tenant.packets},
-                {"answered", tenant.answered},
-                {"absent", tenant.absent},
-                {"in-flight", tenant.in_flight},
-                {"batches", tenant.batches},
-                {"gpu-batches", tenant.gpu_batches},
-                {"chain-batches", tenant.chain_batches},
-                {"misdeeds", tenant.misdeeds}};
-    return one;
 }
 
 }  // namespace
@@ -308,7 +293,7 @@ json TenantScene::finish() {
         uint64_t absent = 0;
         for (const auto& [why, packets] : tenant.absent) absent += packets;
         conserved = conserved && tenant.packets == tenant.answered + absent + tenant.in_flight;
-        tenants.push_back(json_of(tenant));
+        tenants.push_back(exec::tenant_json(tenant));
         const exec::TenantReport& at_work = last.at(tenant.name);
         tenants.back()["state"] = at_work.state;
         tenants.back()["runs-on"] = at_work.runs_on;

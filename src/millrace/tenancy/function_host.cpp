@@ -132,13 +132,7 @@ void FunctionHost::lay_out(const Member::Batch& batch) {
         std::fill_n(frame, present, uint8_t{0});
         unpack(batch.in(i).data(), frame, about.length, about.layers, sees_);
         Packet& packet = packets_[i];
-        packet.attach(frame, about.length, present, 0, 0);
-        packet.set_index(i);
-        packet.set_in_port(0);
-        packet.set_out_port(kNoPort);
-        packet.set_ticket(0);
-        packet.set_layers(about.layers);
-        packet.set_time_ns(about.time_ns);
+        packet = device::handle_at(frame, present, about, i);
         if (teller_ != nullptr) packet.set_events(&buffer_, 0);
         pointers_.push_back(&packet);
         frame += about.length + kBetween;

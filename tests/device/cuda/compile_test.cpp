@@ -11,6 +11,7 @@
 #include "millrace/device/cuda/compiler.hpp"
 #include "support/data.hpp"
 #include "support/engine_runner.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -218,6 +219,31 @@ TEST(Compile, FunctionsThatKnowFlows) {
     const ProgramSource source = make_program_source(
         program, plan_steps(program, {.mode = Mode::fused, .gather = true, .pack = true}));
     EXPECT_GT(kernels_of(source.usual).size(), 10u) << "names of two digits";
+    expect_kernels(*compiler, source.usual, "sm_90");
+}
+
+/// A chain in one piece, with functions of tenants.
+TEST(Compile, WaysIntoWindowsOfTenantsAndOutOfThem) {
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
+    const test::TestFolder folder;
+    chain::LoadOptions options;
+    options.device = "sim";
+    options.output_folder = folder.path();
+    const std::string node =
+        ", reads: [headers, payload], writes: [ip.dst], outcomes: {a: next, b: drop}, absent: drop}";
+    const auto configuration = chain::parse_configuration(
+        "version: 1\nports: {in: {null: {}}, out: {null: {}}}\ntenants: [{name: t}, {name: u}]\nchains:\n  c: {input: "
+        "in, "
+        "output: out, nfs: [mirror, {tenant: t" +
+            node + ", {tenant: u" + node + ", {mirror: {}, name: last}]}\n",
+        "(test)", options);
+    const auto whole = configuration.chains.front()->undivided;
+    ASSERT_NE(whole, nullptr);
+    const auto steps = plan_steps(*whole, {.mode = Mode::fused, .gather = true});
+    EXPECT_EQ(std::ranges::count_if(steps, [](const Step& step) { return step.is_border(); }), 4);
+    const ProgramSource source = make_program_source(*whole, steps);
+    EXPECT_EQ(kernels_of(source.usual).size(), steps.size());
     expect_kernels(*compiler, source.usual, "sm_90");
 }
 

@@ -47,6 +47,19 @@ static_assert(sizeof(ConfinedQuestion) % 8 == 0 && sizeof(ConfinedAnswer) % 8 ==
 /// Bytes of a handle, so that frames begin at a multiple of 16.
 inline constexpr uint32_t kConfinedHandleBytes = (sizeof(Packet) + 15) / 16 * 16;
 
+/// The handle of a packet whose frame lies at `frame`, as a tenant's function has it.
+MILLRACE_DEVICE Packet handle_at(uint8_t* frame, uint32_t extent, const About& about, uint32_t item) {
+    Packet packet;
+    packet.attach(frame, about.length, extent, 0, 0);
+    packet.set_index(item);
+    packet.set_in_port(0);
+    packet.set_out_port(kNoPort);
+    packet.set_ticket(0);
+    packet.set_layers(about.layers);
+    packet.set_time_ns(about.time_ns);
+    return packet;
+}
+
 namespace detail {
 
 MILLRACE_DEVICE const ConfinedQuestion& question_of(const uint32_t* in, const ConfinedHead& head, uint32_t item) {
@@ -58,19 +71,6 @@ MILLRACE_DEVICE Packet* handle_of(const ConfinedHead& head, uint32_t item) {
 }
 MILLRACE_DEVICE uint8_t* frame_of(const ConfinedHead& head, uint32_t item) {
     return reinterpret_cast<uint8_t*>(head.handles + uint64_t{item} * head.stride + kConfinedHandleBytes);
-}
-
-/// The handle of a packet whose frame lies at `frame`, in a window.
-MILLRACE_DEVICE Packet handle(uint8_t* frame, uint32_t extent, const About& about, uint32_t item) {
-    Packet packet;
-    packet.attach(frame, about.length, extent, 0, 0);
-    packet.set_index(item);
-    packet.set_in_port(0);
-    packet.set_out_port(kNoPort);
-    packet.set_ticket(0);
-    packet.set_layers(about.layers);
-    packet.set_time_ns(about.time_ns);
-    return packet;
 }
 
 }  // namespace detail
@@ -105,7 +105,7 @@ struct Enter {
             for (uint32_t i = 0; i < bytes; ++i) frame[at + i] = from[i];
             from += bytes;
         });
-        *detail::handle_of(head, item) = detail::handle(frame, own.extent, about, item);
+        *detail::handle_of(head, item) = handle_at(frame, own.extent, about, item);
     }
 };
 

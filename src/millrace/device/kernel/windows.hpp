@@ -73,7 +73,7 @@ MILLRACE_DEVICE void enter_windows(const BatchView& batch, uint32_t node) {
             });
         }
     }
-    *reinterpret_cast<Packet*>(at) = detail::handle(frame, extent, about, k);
+    *reinterpret_cast<Packet*>(at) = handle_at(frame, extent, about, k);
 }
 
 /// Takes them out: what the function may change, where it said what it may say, and where that leads. Neither an
