@@ -13,31 +13,35 @@ using Kind = Step::Kind;
 /// What an NF asks of the order of packets.
 enum class Wish {
     nothing,
-    tenants,    ///< it is a tenant's
-    state,      ///< it changes state, in no order
-    order,      ///< its packets are numbered
-    commit,     ///< and it commits
-    no_commit,  ///< it could, and does not with these tables
-    keyed,      ///< it has state per key
-    keyed_end,  ///< it has, behind a part that needs none
+    tenants,      ///< it is a tenant's
+    state,        ///< it changes state, in no order
+    order,        ///< its packets are numbered
+    commit,       ///< and it commits
+    no_commit,    ///< it could, and does not with these tables
+    keyed,        ///< it has state per key
+    keyed_end,    ///< it has, behind a part that needs none
+    parts,        ///< its device half has nf::Parts
+    whole,        ///< it has, and does without them with these tables
+    keyed_parts,  ///< both
 };
 
 class FakeNf : public nf::NetworkFunction {
 public:
-    explicit FakeNf(Wish wish) : commits_(wish == Wish::commit) {
+    explicit FakeNf(Wish wish) : commits_(wish == Wish::commit), whole_(wish == Wish::whole) {
         Tables& tables = image_.start<Tables>();
-        if (wish != Wish::nothing && wish != Wish::tenants)
+        if (wish != Wish::nothing && wish != Wish::tenants && wish != Wish::parts && wish != Wish::whole)
             image_.attach_state(tables.counters, std::make_shared<std::vector<uint64_t>>(4), "counters");
     }
     const nf::Image& image() const override { return image_; }
     bool commits() const override { return commits_; }
+    bool runs_in_parts() const override { return !whole_; }
 
 private:
     struct Tables {
         MutableView<uint64_t> counters;
     };
     nf::Image image_;
-    const bool commits_;
+    const bool commits_, whole_;
 };
 
 const nf::Type& type_of(Wish wish) {
@@ -67,6 +71,13 @@ const nf::Type& type_of(Wish wish) {
         type.commit = committing.commit;
         return type;
     }();
+    static const auto in_parts = [](nf::Type type) {
+        type.parts.conclude = [](Packet&, const void*, uint32_t*) { return Decision{}; };
+        return type;
+    };
+    static const nf::Type parts = in_parts(plain), keyed_parts = in_parts(keyed_end);
+    if (wish == Wish::parts || wish == Wish::whole) return parts;
+    if (wish == Wish::keyed_parts) return keyed_parts;
     return wish == Wish::keyed                               ? keyed
            : wish == Wish::keyed_end                         ? keyed_end
            : wish == Wish::order                             ? numbered
@@ -107,6 +118,8 @@ std::string text_of(const std::vector<Step>& steps) {
         }
         if (step.begin) text += "<";
         if (step.end) text += ">";
+        if (step.finds_last) text += "f";
+        if (step.judges_first) text += "j";
         if (step.hold_last) text += "h";
         if (step.keys_of_next) text += "k";
         if (step.snapshot != 0) text += "$";
@@ -153,6 +166,19 @@ TEST(Steps, RunWhatHasStatePerKeyByItself) {
     EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h (a k1 w1$) n2-3>");
     EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k (t0$) n0-1k (a k1 w1$) n2-2>");
     EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k (a k0 w0$) n1-1k (t1 n1-2h c1$) n2-2>");
+}
+
+TEST(Steps, CutAFunctionInPartsWhereItsSearchEnds) {
+    EXPECT_EQ(steps_of({Wish::parts}), "n0-1<f n0-1>j");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::parts, Wish::nothing}), "n0-2<f n1-3>j");
+    EXPECT_EQ(steps_of({Wish::parts, Wish::parts}), "n0-1<f n0-2fj n1-2>j");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::parts, Wish::nothing}, Mode::pipelined), "n0-1< n1-2f n1-2j n2-3>");
+    EXPECT_EQ(steps_of({Wish::parts, Wish::order}), "n0-1<f n0-1jk (t1$) n1-2>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::parts}), "n0-0<k (t0$) n0-2f n1-2>j");
+    EXPECT_EQ(steps_of({Wish::parts, Wish::tenants}), "n0-1<f n0-1j i1 o1 n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed_parts, Wish::nothing}), "n0-0<k n0-1f n0-1jh (a k0 w0$) n1-2>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::whole, Wish::nothing}), "n0-3<>") << "these tables need no parts";
+    EXPECT_EQ(steps_of({Wish::parts}, Mode::persistent), "n0-1<>") << "one kernel has all";
 }
 
 TEST(Steps, TakeTheSnapshotWhenTheStateIsComplete) {

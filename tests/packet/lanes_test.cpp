@@ -57,6 +57,18 @@ TYPED_TEST(LanesOf, AnyFindsTheOneThatHolds) {
     }
 }
 
+TYPED_TEST(LanesOf, NumberCountsThoseThatHold) {
+    constexpr uint32_t kCount = TypeParam::count;
+    for (const uint32_t every : {1u, 2u, 3u, kCount, kCount + 1}) {
+        std::vector<uint32_t> places(kCount, 1000);
+        const uint32_t all = TypeParam{}.number([&](uint32_t lane) { return (lane + 1) % every == 0; },
+                                                [&](uint32_t lane, uint32_t place) { places[lane] = place; });
+        EXPECT_EQ(all, kCount / every);
+        for (uint32_t lane = 0; lane < kCount; ++lane)
+            EXPECT_EQ(places[lane], (lane + 1) % every == 0 ? lane / every : 1000) << lane;
+    }
+}
+
 TYPED_TEST(LanesOf, PerLaneKeepsAValueForEachLane) {
     PerLane<uint32_t, TypeParam> values;
     TypeParam lanes;

@@ -13,19 +13,20 @@ class BatchWork {
 public:
     explicit BatchWork(size_t packets) : packets_((packets + kAlign - 1) / kAlign * kAlign) {}
     size_t bytes() const {
-        return packets_ *
-                   (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + sizeof(uint32_t) + 2 * sizeof(uint16_t)) +
+        return packets_ * (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + (1 + kKeptWords) * sizeof(uint32_t) +
+                           2 * sizeof(uint16_t)) +
                std::bit_ceil(2 * packets_) * sizeof(uint64_t);
     }
     /// Tells a batch where they lie in `memory`, which begins at a multiple of 64.
     void place(BatchView& view, uint8_t* memory) const {
-        const auto next = [&]<class T>(T*& array) {
+        const auto next = [&]<class T>(T*& array, size_t of_each = 1) {
             array = reinterpret_cast<T*>(memory);
-            memory += packets_ * sizeof(T);
+            memory += packets_ * of_each * sizeof(T);
         };
         next(view.packets);
         next(view.bases);
         next(view.decisions);
+        next(view.kept, kKeptWords);
         next(view.keys);
         next(view.ranks);
         next(view.at);

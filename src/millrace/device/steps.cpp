@@ -62,9 +62,18 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const size_t before = steps.size();
     const auto count = static_cast<uint16_t>(program.stage_count());
     uint16_t first = 0;
+    bool judges_first = false;
     const auto add_nodes = [&](uint16_t last) {
-        steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last});
+        steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last, .judges_first = judges_first});
         first = last;
+        judges_first = false;
+    };
+    // The rest of stage `i`, a function in parts, is the next step's.
+    const auto add_finding = [&](uint16_t i) {
+        add_nodes(static_cast<uint16_t>(i + 1));
+        steps.back().finds_last = true;
+        first = i;
+        judges_first = true;
     };
     const auto add_keyed = [&](uint16_t i) {
         const auto next = static_cast<uint16_t>(i + 1);
@@ -89,13 +98,18 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
             steps.push_back({Step::Kind::leave, i, first});
             continue;
         }
-        if (!type.ordered()) continue;
+        const bool in_parts = type.in_parts() && node.nf->runs_in_parts() && options.mode != Mode::persistent;
+        if (!type.ordered()) {
+            if (in_parts) add_finding(i);
+            continue;
+        }
         // All that comes before must be decided before packets can be numbered. The first step also
         // parses, so it is there even if it has no nodes.
         if (steps.size() == before || first < i || steps.back().kind != Step::Kind::nodes) add_nodes(i);
         steps.back().keys_of_next = true;
         if (type.is_keyed()) {
             if (type.commits_keyed()) {
+                if (in_parts) add_finding(i);
                 add_nodes(static_cast<uint16_t>(i + 1));
                 steps.back().hold_last = true;
             }
@@ -145,8 +159,11 @@ std::string step_text(const chain::Program& program, const Step& step) {
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;
     const bool before_it = step.kind == Kind::tickets || step.kind == Kind::turn;
     const uint16_t last = before_it ? static_cast<uint16_t>(step.first + 1) : step.last;
-    for (uint16_t i = step.first; named && i < last; ++i)
+    for (uint16_t i = step.first; named && i < last; ++i) {
         text += (i > step.first ? " → " : "") + program.nodes[program.stage(i).first].name;
+        if (step.judges_first && i == step.first) text += " (2 of 2)";
+        else if (step.finds_last && i + 1 == step.last) text += " (1 of 2)";
+    }
     return text.empty() ? "parsing" : text;
 }
 

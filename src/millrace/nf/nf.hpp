@@ -57,6 +57,7 @@
 #include "millrace/base/text/config.hpp"
 #include "millrace/base/reporter.hpp"
 #include "millrace/nf/image.hpp"
+#include "millrace/nf/parts.hpp"
 #include "millrace/nf/shown.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/packet/lanes.hpp"
@@ -152,6 +153,8 @@ public:
     virtual Fields writes(Fields of_type) const { return of_type; }
     /// Whether `commit` of the device half may change anything with these tables. Where not, devices leave it out.
     virtual bool commits() const { return true; }
+    /// Whether a device half that has Parts runs by these, with these tables, or by `process`.
+    virtual bool runs_in_parts() const { return true; }
     /// Whether it does with these tables to a frame that is yet to be cut (Packet::segment_bytes) what it would do to
     /// each of the segments. It looks at no payload, no checksum of TCP or UDP, and none of the TCP flags that segments
     /// do not share (FIN, PSH, CWR); it writes headers that all have alike; and counts wire_frames and wire_bytes.
@@ -197,9 +200,6 @@ using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
 using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
 using SweepFunction = void (*)(Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns);
 
-/// The numbers of lanes that device halves are compiled with for the host.
-inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
-
 /// The headers that device code may include, by the names by which it does.
 using DeviceSources = std::map<std::string, std::string_view, std::less<>>;
 
@@ -218,6 +218,7 @@ struct Type {
     bool shareable = false, shares_tables = false;  ///< see Declaration
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
+    Parts parts;                      ///< of a device half that has them
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
@@ -236,11 +237,8 @@ struct Type {
     std::unique_ptr<NetworkFunction> (*create)(const Config& options, const Environment&) = nullptr;
 
     /// The device half for `lanes` lanes, one of kLaneCounts; null for any other number.
-    ProcessFunction process_with(unsigned lane_count) const {
-        for (size_t i = 0; i < std::size(kLaneCounts); ++i)
-            if (kLaneCounts[i] == lane_count) return process[i];
-        return nullptr;
-    }
+    ProcessFunction process_with(unsigned lane_count) const { return detail::of_lanes(process, lane_count); }
+    bool in_parts() const { return parts.conclude != nullptr; }
     bool ordered() const { return order_key != nullptr; }
     bool numbered() const { return tickets != nullptr; }  ///< packets get tickets
     bool is_keyed() const { return sweep != nullptr; }    ///< it has state per key
@@ -354,6 +352,8 @@ struct Register {
         type.process[0] = detail::process<Device, 1>;
         type.process[1] = detail::process<Device, 8>;
         type.process[2] = detail::process<Device, 32>;
+        static_assert(!(detail::HasParts<Device> && detail::HasFinish<Device>), "such ends with conclude()");
+        if constexpr (detail::HasParts<Device>) type.parts = parts_of<Device>();
         if constexpr (detail::ReadsTime<Device>) type.reads_time = Device::reads_time;
         if constexpr (detail::HasKeyedState<Device>) set_keyed(type);
         if constexpr (detail::HasOrderKey<Device>) {

@@ -87,6 +87,17 @@ struct Lanes {
         if constexpr (Count > 1) found = __any_sync(mask(), found);
         return found;
     }
+    /// Calls `f(lane, place)` in each lane for which `holds(lane)` does, these numbered from 0 on: how many they are.
+    template <class Holds, class F>
+    MILLRACE_DEVICE uint32_t number(Holds&& holds, F&& f) const {
+        const bool own = holds(rank());
+        uint32_t those = own;
+        if constexpr (Count > 1) those = __ballot_sync(mask(), own) >> ((threadIdx.x & 31u) & ~(Count - 1u));
+        if constexpr (Count < 32) those &= (1u << Count) - 1;
+        if (own) f(rank(), static_cast<uint32_t>(__popc(those & ((1u << rank()) - 1))));
+        sync();
+        return static_cast<uint32_t>(__popc(those));
+    }
 #else
     void sync() const {}
 
@@ -117,6 +128,13 @@ struct Lanes {
         for (uint32_t i = 0; i < n; ++i)
             if (f(i)) return true;
         return false;
+    }
+    template <class Holds, class F>
+    MILLRACE_DEVICE uint32_t number(Holds&& holds, F&& f) const {
+        uint32_t place = 0;
+        for (uint32_t lane = 0; lane < Count; ++lane)
+            if (holds(lane)) f(lane, place++);
+        return place;
     }
 #endif
 };

@@ -155,6 +155,8 @@ public:
     MILLRACE_DEVICE uint8_t tcp_flags() const { return l4()[13]; }
 
     // --- events ---
+    /// Grows with each event.
+    MILLRACE_DEVICE uint16_t event_order() const { return event_order_; }
     /// `first_order`: of its first event.
     MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node, uint16_t first_order = 0) {
         events_ = events;

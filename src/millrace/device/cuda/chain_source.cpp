@@ -42,11 +42,17 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(first_node(program, index)));
-        kernel.block_bytes = std::max(kernel.block_bytes, first_node(program, index).type->block_bytes);
+        if (!step.judges_first || index != step.first)
+            kernel.block_bytes = std::max(kernel.block_bytes, first_node(program, index).type->block_bytes);
     }
     kernel.threads = lanes == 1 ? 128 : kMaxBlockThreads;
     kernel.packets = kernel.threads / lanes;
     kernel.spread = lanes == 1 ? 1024 : lanes == 32 ? kFewPackets : 0;
+    // Its work is spread over a block's threads, whatever packet it is for.
+    if (step.judges_first) {
+        kernel.threads = kMaxBlockThreads;
+        kernel.packets = 64;
+    }
     return kernel;
 }
 

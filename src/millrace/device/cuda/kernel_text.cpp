@@ -81,15 +81,30 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
         text += stage_nodes(program, layout, index);
-        if (node.type->block_bytes > 0 && &node != staged)
+        const bool finds = step.finds_last && index + 1 == step.last, judges = step.judges_first && index == step.first;
+        if (node.type->block_bytes > 0 && &node != staged && !judges)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"),
                                 tables(layout, index));
         // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than
         // looking for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more
         // packets go through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is
         // (docs/benchmarks/method.md, "Measured once").
-        if (shared && (index > step.first || !step.begin))
+        if (judges || (shared && (index > step.first || !step.begin)))
             text += fmt::format("    block.find_waiting(batch, {});\n", stage_name(index));
+        if (finds) {
+            text += fmt::format("    find_in_stage<{}>(batch, block, {}, {});\n", lanes(node), stage_name(index),
+                                function("find")) +
+                    lap(index);
+            continue;
+        }
+        if (judges) {
+            text += fmt::format("    judge_stage<{}, {}, {}>(batch, block, counts.data(), {}, {}, {}, {}, {}, {});\n",
+                                lanes(node), node.type->emits_events, at_last, stage_name(index),
+                                function("candidates"), function("sift"), function("remaining"), function("judge"),
+                                function("conclude")) +
+                    lap(index);
+            continue;
+        }
         text += fmt::format("    run_stage<{}, {}, {}>(batch, block, counts.data(), {}, {});\n", lanes(node),
                             node.type->emits_events, node.type->finishes ? "Then::hold" : at_last, stage_name(index),
                             function("process"));

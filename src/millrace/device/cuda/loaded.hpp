@@ -98,7 +98,8 @@ public:
 
         /// How many packets a block takes.
         uint32_t block_packets(const BatchView& batch, uint32_t multiprocessors) const {
-            return grows ? packets_of_block(packets, spread, multiprocessors, batch.count, batch.mean_bytes) : packets;
+            if (!grows) return packets;
+            return std::min(packets_of_block(packets, spread, multiprocessors, batch.count, batch.mean_bytes), threads);
         }
     };
 

@@ -41,6 +41,29 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                name("order_key"), name("claim"), name("sweep"));
 }
 
+/// nf::Parts, as a translation unit exports them.
+struct PartSignature {
+    const char* name;
+    const char* result;
+    bool is_const, counted, by_lanes;
+};
+constexpr PartSignature kParts[] = {
+    {"find", "void", true, false, true},  {"candidates", "unsigned", false, false, false},
+    {"sift", "void", false, true, false}, {"remaining", "unsigned", false, false, false},
+    {"judge", "void", false, true, true}, {"conclude", "Decision", false, false, false}};
+
+std::string part_functions(const nf::Type& type, unsigned lanes) {
+    std::string text = "using millrace::Decision;\n";
+    for (const PartSignature& part : kParts)
+        text += fmt::format(
+            "extern \"C\" __device__ {} {}({}millrace::Packet* packet, const void* tables, unsigned* kept{}) {{\n"
+            "    return Nf::{}(*packet, *static_cast<const Tables*>(tables), kept{}{});\n}}\n",
+            part.result, function_name(type, lanes, part.name), part.is_const ? "const " : "",
+            part.counted ? ", unsigned number" : "", part.name, part.counted ? ", number" : "",
+            part.by_lanes ? fmt::format(", millrace::Lanes<{}>{{}}", lanes) : "");
+    return text;
+}
+
 }  // namespace
 
 std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
@@ -60,6 +83,7 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
         "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
         function_name(type, lanes, "process"), lanes);
+    if (type.in_parts()) text += part_functions(type, lanes);
     if (type.finishes) {
         text += fmt::format(
             "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
@@ -108,6 +132,11 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
             text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
                                 function_name(*node.type, lanes, "tickets"));
     }
+    if (node.type->in_parts())
+        for (const PartSignature& part : kParts)
+            text += fmt::format("extern \"C\" __device__ {} {}({}Packet*, const void*, unsigned*{});\n", part.result,
+                                function_name(*node.type, lanes, part.name), part.is_const ? "const " : "",
+                                part.counted ? ", unsigned" : "");
     if (node.type->finishes)
         text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
                             function_name(*node.type, lanes, "finish"));
@@ -141,6 +170,11 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
         unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
                                  call("order_key"));
     unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));
+    if (type.in_parts())
+        for (const PartSignature& part : kParts)
+            unit.text += fmt::format("    {}{}(packet, tables, block{});\n",
+                                     part.result == std::string_view("Decision") ? "*decision = " : "", call(part.name),
+                                     part.counted ? ", 0" : "");
     if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
     if (type.commit != nullptr)
         unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("commit"));

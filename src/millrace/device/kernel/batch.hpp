@@ -113,6 +113,7 @@ struct BatchView {
     Packet* packets = nullptr;        ///< parsed packets, kept between the kernels of a batch
     uint16_t* at = nullptr;           ///< the node that each packet waits for
     Decision* decisions = nullptr;    ///< of the node that runs, where its commit comes later
+    uint32_t* kept = nullptr;         ///< [packet][kKeptWords]: what functions in parts keep between them
     uint32_t* keys = nullptr;         ///< order keys of the node that is being numbered
     uint16_t* ranks = nullptr;  ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank;
                                 ///< a multiple of 16
@@ -153,6 +154,7 @@ struct BatchView {
 
     /// When the batch's last packet came.
     MILLRACE_DEVICE uint64_t last_time() const { return times != nullptr && count > 0 ? times[count - 1] : 0; }
+    MILLRACE_DEVICE uint32_t* kept_of(uint32_t i) const { return kept + uint64_t{i} * kKeptWords; }
     /// Where frame `i` is to be fetched from.
     MILLRACE_DEVICE uint64_t source_of(uint32_t i) const {
         return sources != nullptr ? sources[i] : source + i * source_pitch;
@@ -193,10 +195,12 @@ struct Step {
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
-    bool begin = false;        ///< attach and parse the frames first; before that, scatter them if they are staged
-    bool end = false;          ///< write the results at last
-    bool hold_last = false;    ///< keep the decisions of stage `last - 1` for its commit
-    bool take_states = false;  ///< the first step that changes state: begin with what another device has left
+    bool begin = false;         ///< attach and parse the frames first; before that, scatter them if they are staged
+    bool end = false;           ///< write the results at last
+    bool hold_last = false;     ///< keep the decisions of stage `last - 1` for its commit
+    bool finds_last = false;    ///< of stage `last - 1`, a function in parts, `find` alone
+    bool judges_first = false;  ///< of stage `first` what comes behind it
+    bool take_states = false;   ///< the first step that changes state: begin with what another device has left
     /// Bits of BatchView::states that are complete behind it: it takes their snapshot, and leaves them for others.
     uint32_t snapshot = 0;
     /// The sequences of the chain that it belongs to, where it has an order: one of each NF whose state batches change

@@ -72,7 +72,8 @@ public:
         BlockValues::Shared values;
         uint8_t waiting[kMaxBlockPackets];  ///< those that wait for a node, in that order
         uint32_t waiting_of_warp[kMaxBlockPackets / 32];
-        uint32_t taken[kMaxStages];  ///< by stage: groups of packets that warps have taken
+        uint32_t taken[kMaxStages];        ///< by stage: groups of packets that warps have taken
+        uint32_t until[kMaxBlockPackets];  ///< pieces of work of those that wait, up to each of them
     };
 
     /// Share `share` of the batch. A block has at least as many threads as packets.
@@ -173,6 +174,38 @@ public:
         }
         __syncthreads();
     }
+    /// Runs `f(i, k)` for each k < `count(i)` of each packet that waits, in `LaneCount` neighbouring threads of a warp:
+    /// the work of all of them is spread over the block.
+    template <unsigned LaneCount, class Count, class F>
+    MILLRACE_DEVICE void spread(Count&& count, F&& f) const {
+        const uint32_t k = threadIdx.x, warp = k / 32;
+        uint32_t until = k < waiting_ ? count(first_ + list_[k]) : 0;
+        for (unsigned by = 1; by < 32; by *= 2) {
+            const uint32_t before = __shfl_up_sync(0xffffffffu, until, by);
+            if (k % 32 >= by) until += before;
+        }
+        constexpr uint32_t kWarps = kMaxBlockPackets / 32;
+        if (k % 32 == 31 && warp < kWarps) shared_.waiting_of_warp[warp] = until;
+        __syncthreads();
+        for (uint32_t before = 0; before < warp && before < kWarps; ++before) until += shared_.waiting_of_warp[before];
+        if (k < waiting_) shared_.until[k] = until;
+        __syncthreads();
+        const uint32_t all = waiting_ > 0 ? shared_.until[waiting_ - 1] : 0;
+        // All threads of a warp take their next piece at once: by themselves they would drift apart.
+#pragma unroll 1
+        for (uint32_t from = warp * (32 / LaneCount); from < all; from += blockDim.x / LaneCount) {
+            const uint32_t at = from + k % 32 / LaneCount;
+            uint32_t owner = 0, behind = waiting_ - 1;  // the first whose pieces reach beyond `at`
+            while (owner < behind) {
+                const uint32_t middle = (owner + behind) / 2;
+                if (shared_.until[middle] > at) behind = middle;
+                else owner = middle + 1;
+            }
+            if (at < all) f(first_ + list_[owner], owner > 0 ? at - shared_.until[owner - 1] : at);
+            __syncwarp();
+        }
+        __syncthreads();
+    }
 
 private:
     Shared& shared_;
@@ -247,6 +280,64 @@ MILLRACE_DEVICE void finish_stage(const BatchView& batch, const BlockPackets& bl
         } else {
             route_packet(batch, counts, i, own, node, decision);
         }
+    });
+}
+
+/// `find` of a stage's function in parts, for those of the block's packets that wait for it.
+template <unsigned LaneCount, class Find>
+MILLRACE_DEVICE void find_in_stage(const BatchView& batch, const BlockPackets& block, const StageNodes& own,
+                                   Find find) {
+    block.share<LaneCount>(own.stage, [&](uint32_t i) {
+        const uint32_t node = batch.at[i];
+        if (!own.has(node)) return;
+        const Packet packet = batch.packets[i];
+        find(&packet, own.tables_of(node), batch.kept_of(i));
+    });
+}
+/// What comes behind it, for the same packets.
+template <unsigned LaneCount, bool EmitsEvents, Then After, class Candidates, class Sift, class Remaining, class Judge,
+          class Conclude>
+MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
+                                 const StageNodes& own, Candidates candidates, Sift sift, Remaining remaining,
+                                 Judge judge, Conclude conclude) {
+    const auto with = [&](uint32_t i, auto&& f) {
+        Packet packet = batch.packets[i];
+        return f(packet, own.tables_of(batch.at[i]), batch.kept_of(i));
+    };
+    // Whoever commits goes on with what has been told of a packet.
+    const auto put_back = [&](uint32_t i, const Packet& packet) {
+        if (EmitsEvents && packet.event_order() != batch.packets[i].event_order()) batch.packets[i] = packet;
+    };
+    block.spread<1>(
+        [&](uint32_t i) {
+            if constexpr (EmitsEvents) batch.packets[i].set_events(batch.events, batch.at[i]);
+            return with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
+                return candidates(&packet, tables, kept);
+            });
+        },
+        [&](uint32_t i, uint32_t k) {
+            with(i, [&](Packet& packet, const void* tables, uint32_t* kept) { sift(&packet, tables, kept, k); });
+        });
+    const Lanes<LaneCount> lanes;
+    block.spread<LaneCount>(
+        [&](uint32_t i) {
+            return with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
+                return remaining(&packet, tables, kept);
+            });
+        },
+        [&](uint32_t i, uint32_t k) {
+            with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
+                judge(&packet, tables, kept, k);
+                lanes.once([&] { put_back(i, packet); });
+            });
+        });
+    block.each_waiting([&](uint32_t i) {
+        with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
+            const Decision decision = conclude(&packet, tables, kept);
+            put_back(i, packet);
+            if constexpr (After == Then::hold) batch.decisions[i] = decision;
+            else route_packet(batch, counts, i, own, batch.at[i], decision);
+        });
     });
 }
 

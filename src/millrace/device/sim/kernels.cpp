@@ -38,9 +38,16 @@ public:
             const chain::Node& node = program_.nodes[index];
             Packet& packet = batch_.packets[i];
             const Running running(node.name, program_.name);  // a watch may run the function, too
+            if (step_.finds_last && stage + 1 == step_.last) {
+                node.type->parts.find_with(node.lanes)(packet, tables_[index], batch_.kept_of(i));
+                lap(static_cast<uint32_t>(stage));
+                break;
+            }
             if (watch_) watch_(program_, index, packet);
             if (node.type->emits_events) packet.set_events(batch_.events, index);
-            const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
+            const Decision decision = step_.judges_first && stage == step_.first
+                                          ? judge(node, packet, tables_[index], batch_.kept_of(i))
+                                          : node.type->process_with(node.lanes)(packet, tables_[index]);
             if (step_.hold_last && stage + 1 == step_.last) {
                 batch_.decisions[i] = decision;
                 lap(static_cast<uint32_t>(stage));
@@ -122,6 +129,14 @@ private:
         const auto& tables = *static_cast<const chain::Classifier::Tables*>(tables_.back());
         begin_packet(batch_, i, stages, true, 0,
                      [&](const Packet& packet) { return chain::Classifier::entry_of(packet, tables); });
+    }
+    static Decision judge(const chain::Node& node, Packet& packet, const void* tables, uint32_t* kept) {
+        const nf::Parts& parts = node.type->parts;
+        const uint32_t candidates = parts.candidates(packet, tables, kept);
+        for (uint32_t k = candidates; k-- > 0;) parts.sift(packet, tables, kept, k);
+        const uint32_t pieces = parts.remaining(packet, tables, kept);
+        for (uint32_t k = pieces; k-- > 0;) parts.judge_with(node.lanes)(packet, tables, kept, k);
+        return parts.conclude(packet, tables, kept);
     }
     /// What came since the last call was `part`.
     void lap(uint32_t part) {

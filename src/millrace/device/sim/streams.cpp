@@ -106,6 +106,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.times, count * sizeof(uint64_t));
     translate(view.packets, count * sizeof(Packet));
     translate(view.at, count * sizeof(uint16_t));
+    translate(view.kept, count * kKeptWords * sizeof(uint32_t));
     translate(view.keys, count * sizeof(uint32_t));
     translate(view.ranks, count * sizeof(uint16_t));
     translate(view.bases, count * sizeof(uint64_t));

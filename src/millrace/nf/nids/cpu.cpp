@@ -37,9 +37,9 @@ public:
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         for (size_t i = 0; i < packets.size(); ++i) {
-            const bool concerns = CpuEvaluation::concerns(*packets[i]);
-            payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()}
-                                    : pattern::Payload{};
+            const bool concerned = concerns(*packets[i]);
+            payloads_[i] = concerned ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()}
+                                     : pattern::Payload{};
         }
         matcher_->scan(std::span(payloads_).first(packets.size()), hits_);
         if (all_have_patterns_) {
@@ -52,7 +52,7 @@ public:
 
 private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) {
-        if (!CpuEvaluation::concerns(packet)) return {kNoDetail, kClean};
+        if (!concerns(packet)) return {kNoDetail, kClean};
         typename CpuEvaluation::Buffers buffers = CpuEvaluation::buffers_of(packet, {});
         Alerts alerts(matched_);
         CpuEvaluation evaluation(packet, tables_, buffers, alerts, {}, kFlow);

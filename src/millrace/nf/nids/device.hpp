@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/nids/evaluate.hpp"
+#include "millrace/nf/nids/rules_in_parts.hpp"
 
 namespace millrace::nf::nids {
 
@@ -13,6 +14,7 @@ struct Nids {
     static constexpr uint32_t block_bytes = pattern::kFilterBlockBytes;
 
     using Tables = NidsTables;
+    using InParts = RulesInParts<MatchedRules>;
 
 #if MILLRACE_GPU
     MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) {
@@ -25,12 +27,37 @@ struct Nids {
         return search<MatchedRules>(packet, tables, lanes, 0);
     }
 
+    // The same in parts (nf::Parts): `find` looks for the patterns, `sift` holds the headers of the rules that they
+    // lead to, and of those without a pattern, against the packet, and `judge` looks at what else the few ask for that
+    // are left.
+    template <class Lanes>
+    MILLRACE_DEVICE static void find(const Packet& packet, const Tables& tables, uint32_t* words, Lanes lanes) {
+        InParts::find(packet, tables, words, lanes, 0);
+    }
+    MILLRACE_DEVICE static uint32_t candidates(Packet& packet, const Tables& tables, uint32_t* words) {
+        return InParts::candidates(packet, tables, words);
+    }
+    MILLRACE_DEVICE static void sift(Packet& packet, const Tables& tables, uint32_t* words, uint32_t candidate) {
+        InParts::sift(packet, tables, words, candidate);
+    }
+    MILLRACE_DEVICE static uint32_t remaining(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::remaining(tables, words);
+    }
+    template <class Lanes>
+    MILLRACE_DEVICE static void judge(Packet& packet, const Tables& tables, uint32_t* words, uint32_t piece,
+                                      Lanes lanes) {
+        InParts::judge(packet, tables, words, piece, lanes);
+    }
+    MILLRACE_DEVICE static Decision conclude(Packet& packet, const Tables& tables, uint32_t* words) {
+        return InParts::conclude(packet, tables, words);
+    }
+
     /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there. `flow`:
     /// as of header_flags.
     template <class Alerts, class Lanes>
     MILLRACE_DEVICE static Decision search(Packet& packet, const Tables& tables, Lanes lanes, uint16_t flow) {
         using Rules = Evaluation<Lanes, Alerts>;
-        if (!Rules::concerns(packet)) return {kNoDetail, kClean};
+        if (!concerns(packet)) return {kNoDetail, kClean};
         typename Rules::Buffers buffers = Rules::buffers_of(packet, lanes);
         Alerts alerts;
         Rules evaluation(packet, tables, buffers, alerts, lanes, flow);

@@ -1,7 +1,7 @@
 // All rules against one packet, once the patterns in its payload are known.
 #pragma once
 
-#include "millrace/nf/nids/examination.hpp"
+#include "millrace/nf/nids/kept.hpp"
 #include "millrace/nf/nids/lane_lists.hpp"
 #include "millrace/nf/nids/matched_rules.hpp"
 
@@ -53,6 +53,11 @@ MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lane
 
 }  // namespace detail
 
+/// Whether rules say anything of such a packet.
+MILLRACE_DEVICE bool concerns(const Packet& packet) {
+    return packet.layers().is_ip() && packet.layers().malformed == Malformed::no;
+}
+
 /// One packet's way through the rules: `patterns` for those found, then `finish`. The lanes look for different rules
 /// whether the packet has their headers, and together at what else the few ask for that it may meet. `Alerts` takes the
 /// rules that matched. Its parts that calls get by reference are the caller's: on a GPU they lie in memory, and all
@@ -72,11 +77,6 @@ public:
     /// Of the packet's payload.
     MILLRACE_DEVICE static Buffers buffers_of(const Packet& packet, Lanes lanes) {
         return {packet.payload(), packet.payload_bytes(), packet.layers().is_tcp(), lanes};
-    }
-
-    /// Whether the rules say anything of such a packet.
-    MILLRACE_DEVICE static bool concerns(const Packet& packet) {
-        return packet.layers().is_ip() && packet.layers().malformed == Malformed::no;
     }
 
     /// The rules that look for the patterns which `take(lane)` gives, one of those that a lane has found at each call,
@@ -107,9 +107,72 @@ public:
     MILLRACE_DEVICE uint32_t passes() const { return pass_; }
     MILLRACE_DEVICE uint32_t drops() const { return drop_; }
 
+    // The same in parts, by what is kept of the packet. Each may be by an object of its own.
+
+    /// The packet's header_flags.
+    MILLRACE_DEVICE void know(uint16_t flags) { examination_.know(flags); }
+    /// Notes the rules of a pattern whose header and fields the packet has. By one lane.
+    MILLRACE_DEVICE void note_pattern(uint32_t id, KeptOfPacket& kept) const {
+        const NumberList rules = rules_of(tables_.by_pattern[id]);
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (uint32_t i = 0; i < rules.count; ++i)
+            if (may_meet(rules.first[i])) kept.add_rule(rules.first[i], true);
+    }
+    /// The same for those without a pattern.
+    MILLRACE_DEVICE void note_others(KeptOfPacket& kept) const {
+        uint32_t index = 0, group = 0;
+        NumberList groups = detail::groups_without_pattern(tables_, packet_, 0);
+        // One loop for the groups of all indexes, so that threads with other packets go through it together.
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        while (index < detail::kIndexes) {
+            if (group == groups.count) {
+                group = 0;
+                if (++index < detail::kIndexes) groups = detail::groups_without_pattern(tables_, packet_, index);
+                continue;
+            }
+            const NumberList rules = rules_of(tables_.groups[groups.first[group++]]);
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+            for (uint32_t k = 0; k < rules.count; ++k)
+                if (may_meet_other(rules.first[k])) kept.add_rule(rules.first[k], false);
+        }
+    }
+    /// What becomes of the options of a rule. By all lanes.
+    MILLRACE_DEVICE Answer answer(uint32_t number) {
+        const CompiledRule& rule = tables_.rules[number];
+        const bool elsewhere = is_elsewhere(rule);
+        if (!elsewhere && examination_.has_options(rule)) return Answer::met;
+        if constexpr (kOfMessages)
+            if (asks_messages()) return answer_in_message(rule, elsewhere);
+        return elsewhere ? Answer::elsewhere : Answer::not_met;
+    }
+    /// What the rules come to that are kept, with their answers.
+    MILLRACE_DEVICE Decision conclude(const KeptOfPacket& kept) {
+        for (uint32_t round = 0; round < 2; ++round) {
+            const bool by_pattern = round == 0;
+            if constexpr (requires { alerts_.others_follow(); })
+                if (!by_pattern) alerts_.others_follow();
+            for (uint32_t i = 0; i < kept.rules(); ++i) {
+                if (kept.is_by_pattern(i) != by_pattern) continue;
+                const uint32_t named = kept.rule(i), number = named & named_rule::kNumbers;
+                if (named & named_rule::kAlways) take_always(named);
+                else take(tables_.rules[number], number, KeptOfPacket::answer_of(named));
+            }
+        }
+        return result();
+    }
+
     /// The rules that look for no pattern, the alerts, the decision; or that the flow is to be asked.
     MILLRACE_DEVICE Decision finish() {
         others();
+        return result();
+    }
+    MILLRACE_DEVICE Decision result() {
         const Decision decision = decide();
         if constexpr (requires { alerts_.with_marks(decision); }) return alerts_.with_marks(decision);
         else return decision;
@@ -171,14 +234,19 @@ private:
         LaneLists<Lanes> rules;
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
-            const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (has_header(group.flags, group.header, asks_messages() && tables_.follows_messages))
-                rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
+            rules.of(lane) = rules_of(tables_.groups[numbers.of(lane)]);
         });
-        try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
-            const CompiledRule& rule = tables_.rules[number];
-            return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
-        });
+        try_rules(rules, rules.join(lanes_), [&](uint32_t number) { return may_meet_other(number); });
+    }
+    /// Those of a group; none where the packet has not its header.
+    MILLRACE_DEVICE NumberList rules_of(const RuleGroup& group) const {
+        if (!has_header(group.flags, group.header, asks_messages() && tables_.follows_messages)) return {};
+        return {tables_.grouped_rules.data() + group.first, group.count};
+    }
+    /// As may_meet, of a rule in such a group.
+    MILLRACE_DEVICE bool may_meet_other(uint32_t number) const {
+        const CompiledRule& rule = tables_.rules[number];
+        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
     }
 
     /// All rules of lists, named ones: those for which `may_meet`, which each lane asks of another one, holds are
@@ -190,6 +258,10 @@ private:
 #endif
         for (uint32_t base = 0; base < total; base += Lanes::count) {
             PerLane<uint32_t, Lanes> named = rules.numbers(base, total, lanes_);
+            if constexpr (Lanes::count == 1) {
+                if (may_meet(named.of(0))) try_options(named.of(0));
+                continue;
+            }
             lanes_.for_each(Lanes::count, [&](uint32_t lane) {
                 if (named.of(lane) != kNoNumber && !may_meet(named.of(lane))) named.of(lane) = kNoNumber;
             });
@@ -230,31 +302,40 @@ private:
     /// A named rule that the packet may meet.
     MILLRACE_DEVICE void try_options(uint32_t named) {
         const uint32_t number = named & named_rule::kNumbers;
-        if (named & named_rule::kAlways) {
-            if constexpr (requires { Alerts::kTakesAll; }) alerts_.takes(tables_.rules[number], number);
-            else matched(number, named >> named_rule::kActionShift & named_rule::kActions);
-            return;
-        }
-        const CompiledRule& rule = tables_.rules[number];
-        const bool elsewhere = is_elsewhere(rule);
-        if (!elsewhere && examination_.has_options(rule)) {
+        if (named & named_rule::kAlways) take_always(named);
+        else take(tables_.rules[number], number, answer(number));
+    }
+    MILLRACE_DEVICE void take_always(uint32_t named) {
+        const uint32_t number = named & named_rule::kNumbers;
+        if constexpr (requires { Alerts::kTakesAll; }) alerts_.takes(tables_.rules[number], number);
+        else matched(number, named >> named_rule::kActionShift & named_rule::kActions);
+    }
+    MILLRACE_DEVICE void take(const CompiledRule& rule, uint32_t number, Answer answer) {
+        if (answer == Answer::met) {
             if constexpr (requires { alerts_.takes(rule, number); })
                 if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
             return;
         }
-        if constexpr (kOfMessages)
-            if (asks_messages()) try_in_message(rule, number);
+        if constexpr (kOfMessages) {
+            if (answer == Answer::may_go_on || answer == Answer::elsewhere_may_go_on) alerts_.may_go_on(number);
+            if constexpr (requires { alerts_.may_be_met(rule, number); })
+                if (answer == Answer::may_be_met || answer == Answer::elsewhere_may_be_met)
+                    alerts_.may_be_met(rule, number);
+        }
         if constexpr (requires { alerts_.not_met(rule, number); })
-            if (!elsewhere) alerts_.not_met(rule, number);
+            if (answer == Answer::not_met || answer == Answer::may_be_met || answer == Answer::may_go_on)
+                alerts_.not_met(rule, number);
     }
     /// A rule that the packet does not meet: whether a message may, of which the packet is a part.
-    MILLRACE_DEVICE_CALL void try_in_message(const CompiledRule& rule, uint32_t number) {
-        if ((rule.action & CompiledRule::kOfBody) == 0 || !packet_.layers().is_tcp()) return;
+    MILLRACE_DEVICE_CALL Answer answer_in_message(const CompiledRule& rule, bool elsewhere) {
+        const Answer no = elsewhere ? Answer::elsewhere : Answer::not_met;
+        if ((rule.action & CompiledRule::kOfBody) == 0 || !packet_.layers().is_tcp()) return no;
         const bool begins = examination_.begins_http();
         const bool rest_is_open = examination_.has_options(rule, begins ? TakenFor::head : TakenFor::body);
-        if (begins == rest_is_open) alerts_.may_go_on(number);
-        else if (rest_is_open) alerts_.may_be_met(rule, number);
+        if (begins == rest_is_open) return elsewhere ? Answer::elsewhere_may_go_on : Answer::may_go_on;
+        if (rest_is_open) return elsewhere ? Answer::elsewhere_may_be_met : Answer::may_be_met;
+        return no;
     }
 
     MILLRACE_DEVICE void matched(uint32_t index, uint32_t action) {

@@ -30,7 +30,7 @@ namespace named_rule {
 inline constexpr uint32_t kAlways = 0x80000000u;  ///< they do: no look at the rule is needed, its action stands here,
                                                   ///< too
 inline constexpr uint32_t kActionShift = 28, kActions = 7;
-inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;
+inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;  ///< the highest bit of them is free
 }  // namespace named_rule
 
 /// The rules that look for a pattern.
@@ -94,6 +94,11 @@ public:
     MILLRACE_DEVICE void look() {
         if (flags_ != 0) return;
         flags_ = header_flags(packet_, buffers_, flow_);
+        ports_ = ports_of(tables_.header, packet_);
+    }
+    /// The same, where its header_flags are known.
+    MILLRACE_DEVICE void know(uint16_t flags) {
+        flags_ = flags;
         ports_ = ports_of(tables_.header, packet_);
     }
     /// Whether the packet has a header; `flags` are that header's. Each lane may ask of another one. Most are refused

@@ -117,6 +117,12 @@ public:
         return nids::make_cpu_half(set_->rules.patterns, set_->engine, tables, set_->follows());
     }
 
+    /// Rules that ask for patterns alone are decided where these are found.
+    bool runs_in_parts() const override {
+        const NidsTables& tables = flows_ ? static_cast<const FlowTables*>(image_.tables())->rules : set_->tables();
+        return tables.asks_more || tables.without_pattern;
+    }
+
     size_t most_events() const override { return set_->rules.rules.size() + std::size(kAnomalies); }
 
     /// By the tables that are there: a few packets need no library's.

@@ -69,6 +69,7 @@ struct FlowsHalf {
     static constexpr uint32_t block_bytes = Nids::block_bytes;
 
     using Tables = FlowTables;
+    using InParts = RulesInParts<OpenRules<MatchedRules>>;
 
 #if MILLRACE_GPU
     MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { Nids::stage(tables.rules, block); }
@@ -81,6 +82,28 @@ struct FlowsHalf {
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         return Nids::search<OpenRules<MatchedRules>>(packet, tables.rules, lanes, RuleHeader::kFlow);
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static void find(const Packet& packet, const Tables& tables, uint32_t* words, Lanes lanes) {
+        InParts::find(packet, tables.rules, words, lanes, RuleHeader::kFlow);
+    }
+    MILLRACE_DEVICE static uint32_t candidates(Packet& packet, const Tables& tables, uint32_t* words) {
+        return InParts::candidates(packet, tables.rules, words);
+    }
+    MILLRACE_DEVICE static void sift(Packet& packet, const Tables& tables, uint32_t* words, uint32_t candidate) {
+        InParts::sift(packet, tables.rules, words, candidate);
+    }
+    MILLRACE_DEVICE static uint32_t remaining(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::remaining(tables.rules, words);
+    }
+    template <class Lanes>
+    MILLRACE_DEVICE static void judge(Packet& packet, const Tables& tables, uint32_t* words, uint32_t piece,
+                                      Lanes lanes) {
+        InParts::judge(packet, tables.rules, words, piece, lanes);
+    }
+    MILLRACE_DEVICE static Decision conclude(Packet& packet, const Tables& tables, uint32_t* words) {
+        return InParts::conclude(packet, tables.rules, words);
     }
 
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,

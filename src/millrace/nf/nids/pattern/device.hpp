@@ -13,7 +13,10 @@ namespace millrace::nf::nids::pattern {
 ///
 /// A payload is searched once unless one lane finds more than `LaneIds::kKept` rare ids; then it is searched again for
 /// the ids behind those known to be complete, `most`, and `f` is called again.
-template <class Lanes, class F>
+///
+/// `By`: where it is for little code, the walk alone, for which nothing need be staged.
+enum class By { filter, walk };
+template <By kBy = By::filter, class Lanes, class F>
 MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const PatternTables& tables, Lanes lanes,
                                    F&& f) {
     if (tables.output_ids.empty() || bytes == 0) return;
@@ -22,7 +25,7 @@ MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const Pa
     uint32_t most = 0;
     for (uint32_t from = 0; from != kNoPattern; from = most == kNoPattern ? kNoPattern : most + 1) {
         lanes.for_each(Lanes::count, [&](uint32_t lane) { found.of(lane).clear(from); });
-        if (!detail::filters(tables, text) || !detail::filter_text(text, tables, lanes, found))
+        if (kBy == By::walk || !detail::filters(tables, text) || !detail::filter_text(text, tables, lanes, found))
             detail::walk_text(text, tables, lanes, found);
         if (!lanes.any(Lanes::count, [&](uint32_t lane) { return found.of(lane).any(); })) return;
         most = lanes.minimum(Lanes::count, [&](uint32_t lane) { return found.of(lane).complete_to(); });
