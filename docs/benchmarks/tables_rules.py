@@ -31,6 +31,30 @@ def table_rules(page):
     return lines_of(["frame", "as", *HEAD], rows, 2)
 
 
+def table_rules_parts(page):
+    rows = []
+    for size in SIZES:
+        before, after = (page.results(record, traffic=size)[0] for record in ("rules-before", "rules"))
+        cells = [cell for r in (before, after) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
+        ratio = after["packets-per-second"] / before["packets-per-second"]
+        rows.append([f"{size} B" if size.isdigit() else "IMIX", *cells, f"{ratio:.2f}"])
+    return lines_of(["frame", "whole, Mpkt/s", "of the bus", "in parts, Mpkt/s", "of the bus", "ratio"], rows)
+
+
+def table_rules_counters(page):
+    measured = page.load("rules-counters")["parts"]["measured"]
+    packets = 16384
+    facts = [
+        ("cycles that a multiprocessor is at work, thousands", lambda m: f"{m['cycles-active'] / 1000:.0f}"),
+        ("cycles until the last packet, thousands", lambda m: f"{m['cycles-elapsed'] / 1000:.0f}"),
+        ("instructions of a warp, a packet", lambda m: f"{m['instructions'] / packets:,.0f}"),
+        ("look-ups of the instruction cache that missed, a packet", lambda m: f"{m['icc-misses'] / packets:.0f}"),
+        ("cycles between two instructions of a warp", lambda m: f"{m['cycles-of-a-warp-between-two-instructions']:.1f}"),
+    ]
+    head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
+    return lines_of(head, [[name, *map(of, measured)] for name, of in facts])
+
+
 def table_start(page):
     record = page.load("start")
     before = record["seconds-before"]

@@ -13,13 +13,10 @@ def value_of(figure):
     return f"{value:,.{digits}f} {unit}"
 
 
-# The record of a part, where it is not the one that has all of them.
-RECORDS = {"domains": "tenants-in-chain"}
-
 
 def rows_of(page, part):
     rows = []
-    for figure in page.load(RECORDS.get(part, "tenants"))["figures"]:
+    for figure in page.load("tenants")["figures"]:
         if figure["part"] != part:
             continue
         frame = f", {figure['frame']} B" if "frame" in figure else ""

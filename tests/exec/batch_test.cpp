@@ -68,14 +68,14 @@ TEST(Batches, LeaveNoMemoryBehindWhenThereIsNotEnough) {
     OffloadOptions options;
     options.depth = 2;
     options.batch_bytes = 4096;
-    const RingNeeds needs{.state_bytes = 1 << 20, .emitters = 2, .keepers = 1};
-    // Of a batch 4, of the ring 1 and 6 regions; then what needs more, with 2 more for each batch.
+    const RingNeeds needs{.state_bytes = 1 << 20, .emitters = 2, .keepers = 1, .in_parts = true};
+    // Of a batch 4, of the ring 1 and 6 regions; then what needs more, with 3 more for each batch.
     expect_no_leak(
         [&](const std::shared_ptr<ScantDevice>& device) {
             BatchPool pool(device, options, 64, false);
             pool.fit(needs);
         },
-        2 * 4 + 1 + 6 + 2 * 1 + 1 + 6 + 2 * 2);
+        2 * 4 + 1 + 6 + 2 * 1 + 1 + 6 + 2 * 3);
 }
 
 TEST(Batches, AreOfOneAfterTheOther) {

@@ -45,6 +45,7 @@ struct Parts {
           program(configuration.chains[0]), counters(*program) {
         test::frame_pool();
         loader.load(program, counters, queue);
+        if (!batches.fits(queue.chain->needs)) batches.fit(queue.chain->needs);
     }
     ~Parts() {
         if (!batches.in_flight().empty()) fail_over.run(Status::lost, 0);

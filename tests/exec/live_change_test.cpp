@@ -166,6 +166,46 @@ INSTANTIATE_TEST_SUITE_P(OnLists, LiveChange,
                                           testing::Values(device::Mode::persistent)),
                          test_name);
 
+/// A NIDS that runs in parts needs memory of batches that others do not.
+class ChangeOfParts : public testing::TestWithParam<std::string> {};
+
+TEST_P(ChangeOfParts, BringsInAFunctionInPartsAndTakesItOut) {
+    MILLRACE_NEEDS_DEVICE(GetParam());
+    const auto with = [&](bool asks_more, const chain::Configuration* previous) {
+        const std::string rule = asks_more ? "dsize:>20000; isdataat:1; " : "";
+        chain::LoadOptions options;
+        options.device = GetParam();
+        options.previous = previous;
+        options.output_folder = testing::TempDir();
+        return chain::parse_configuration(
+            "version: 1\nports: {in: {source: {size: 512, payload: text, rate: 50000}}, out: {sink: {}}}\nchains: {c: "
+            "{input: in, output: out, max-delay: 50us, nfs: [nids: {flows: none, eve: parts.json, rule: 'alert ip any "
+            "any -> any any (content:\"no such\"; nocase; " +
+                rule + "sid:1;)'}]}}\n",
+            "(parts)", options);
+    };
+    exec::RuntimeOptions options;
+    options.devices = open_devices(GetParam());
+    exec::Runtime runtime(with(false, nullptr), options);
+    runtime.start();
+    for (const bool asks_more : {true, false, true}) {
+        const auto current = runtime.configuration();
+        runtime.apply(with(asks_more, current.get()));
+        EXPECT_EQ(runtime.configuration()->chains[0]->nodes[0].nf->runs_in_parts(), asks_more);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    runtime.stop();
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
+    runtime.finish();
+    EXPECT_EQ(runtime.trouble(), "");
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_GT(report.ports[0].counters.received_packets, 1000u);
+    EXPECT_EQ(report.ports[0].counters.received_packets, report.ports[1].counters.sent_packets);
+    expect_work(Work::device_alone, report);
+}
+INSTANTIATE_TEST_SUITE_P(Devices, ChangeOfParts, testing::ValuesIn(offload_devices()));
+
 TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
     const std::string running =
         "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: "

@@ -75,6 +75,9 @@ SceneSpan operator-(SceneSpan later, const SceneSpan& earlier) {
     return later;
 }
 
+/// Of each queue, as a NIC may have: packets that find none free are counted as missed.
+constexpr uint32_t kDescriptors = 4096;
+
 TenantScene::TenantScene(const SceneOptions& options, std::vector<SceneChain> chains)
     : options_(options), chains_(std::move(chains)) {
     static std::atomic<unsigned> number{0};
@@ -90,6 +93,7 @@ TenantScene::TenantScene(const SceneOptions& options, std::vector<SceneChain> ch
     runtime.workers = options_.workers;
     runtime.cores = options_.cores;
     runtime.tenants = manager_;
+    runtime.sources.descriptors = kDescriptors;
     if (options_.device != nullptr) runtime.devices = {options_.device};
     runtime_ = std::make_unique<exec::Runtime>(std::move(configuration), std::move(runtime));
     for (const auto& port : runtime_->ports()) {

@@ -54,6 +54,7 @@ BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string
     place(results_at_, packets * sizeof(device::PacketResult));
     place(packets_at_, packets * sizeof(Packet));
     place(decisions_at_, packets * sizeof(Decision));
+    place(kept_at_, packets * kKeptWords * sizeof(uint32_t));
     place(keys_at_, packets * sizeof(uint32_t));
     place(at_at_, packets * sizeof(uint16_t));
     place(counts_at_, size_t{device::kMaxStages} * device::kMaxOutcomes * sizeof(uint32_t));
@@ -108,6 +109,7 @@ device::BatchView BatchProbe::view(const Slot& slot, const Shape& shape) const {
     view.packets = pointer<Packet>(slot.memory + packets_at_);
     view.at = pointer<uint16_t>(slot.memory + at_at_);
     view.decisions = pointer<Decision>(slot.memory + decisions_at_);
+    view.kept = pointer<uint32_t>(slot.memory + kept_at_);
     view.keys = pointer<uint32_t>(slot.memory + keys_at_);
     view.results = pointer<device::PacketResult>(slot.memory + results_at_);
     view.events = pointer<EventBuffer>(slot.memory + events_at_);

@@ -59,7 +59,7 @@ private:
     std::shared_ptr<const chain::Program> program_;
     std::shared_ptr<device::LoadedProgram> loaded_;
     std::vector<Slot> slots_;
-    size_t results_at_ = 0, packets_at_ = 0, decisions_at_ = 0, keys_at_ = 0, at_at_ = 0, counts_at_ = 0,
+    size_t results_at_ = 0, packets_at_ = 0, decisions_at_ = 0, kept_at_ = 0, keys_at_ = 0, at_at_ = 0, counts_at_ = 0,
            events_at_ = 0, heads_at_ = 0, frames_at_ = 0, bytes_ = 0;
 };
 

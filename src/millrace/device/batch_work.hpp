@@ -11,9 +11,11 @@ namespace millrace::device {
 /// The arrays of a batch of at most `packets`, one behind the other.
 class BatchWork {
 public:
-    explicit BatchWork(size_t packets) : packets_((packets + kAlign - 1) / kAlign * kAlign) {}
+    /// `in_parts`: functions in parts run (nf::Parts), which keep something of each packet between these.
+    BatchWork(size_t packets, bool in_parts)
+        : packets_((packets + kAlign - 1) / kAlign * kAlign), kept_words_(in_parts ? kKeptWords : 0) {}
     size_t bytes() const {
-        return packets_ * (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + (1 + kKeptWords) * sizeof(uint32_t) +
+        return packets_ * (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + (1 + kept_words_) * sizeof(uint32_t) +
                            2 * sizeof(uint16_t)) +
                std::bit_ceil(2 * packets_) * sizeof(uint64_t);
     }
@@ -26,7 +28,7 @@ public:
         next(view.packets);
         next(view.bases);
         next(view.decisions);
-        next(view.kept, kKeptWords);
+        if (kept_words_ != 0) next(view.kept, kept_words_);
         next(view.keys);
         next(view.ranks);
         next(view.at);
@@ -35,7 +37,7 @@ public:
 
 private:
     static constexpr size_t kAlign = 64;  ///< packets, so that each array begins at a multiple of 64 bytes
-    size_t packets_;
+    size_t packets_, kept_words_;
 };
 
 }  // namespace millrace::device

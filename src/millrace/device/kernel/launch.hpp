@@ -300,17 +300,19 @@ template <unsigned LaneCount, bool EmitsEvents, Then After, class Candidates, cl
 MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
                                  const StageNodes& own, Candidates candidates, Sift sift, Remaining remaining,
                                  Judge judge, Conclude conclude) {
+    // Whoever commits goes on with what has been told of a packet.
+    constexpr bool kKeepsEvents = EmitsEvents && After == Then::hold;
     const auto with = [&](uint32_t i, auto&& f) {
         Packet packet = batch.packets[i];
+        if constexpr (EmitsEvents && !kKeepsEvents) packet.set_events(batch.events, batch.at[i]);
         return f(packet, own.tables_of(batch.at[i]), batch.kept_of(i));
     };
-    // Whoever commits goes on with what has been told of a packet.
     const auto put_back = [&](uint32_t i, const Packet& packet) {
-        if (EmitsEvents && packet.event_order() != batch.packets[i].event_order()) batch.packets[i] = packet;
+        if (kKeepsEvents && packet.event_order() != batch.packets[i].event_order()) batch.packets[i] = packet;
     };
     block.spread<1>(
         [&](uint32_t i) {
-            if constexpr (EmitsEvents) batch.packets[i].set_events(batch.events, batch.at[i]);
+            if constexpr (kKeepsEvents) batch.packets[i].set_events(batch.events, batch.at[i]);
             return with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
                 return candidates(&packet, tables, kept);
             });
@@ -328,7 +330,7 @@ MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& blo
         [&](uint32_t i, uint32_t k) {
             with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
                 judge(&packet, tables, kept, k);
-                lanes.once([&] { put_back(i, packet); });
+                if constexpr (kKeepsEvents) lanes.once([&] { put_back(i, packet); });
             });
         });
     block.each_waiting([&](uint32_t i) {

@@ -109,7 +109,7 @@ public:
 
     // The same in parts, by what is kept of the packet. Each may be by an object of its own.
 
-    /// The packet's header_flags.
+    /// Tells it the packet's header_flags.
     MILLRACE_DEVICE void know(uint16_t flags) { examination_.know(flags); }
     /// Notes the rules of a pattern whose header and fields the packet has. By one lane.
     MILLRACE_DEVICE void note_pattern(uint32_t id, KeptOfPacket& kept) const {

@@ -37,7 +37,9 @@ public:
     /// What every NF decided, on either side; null, and 0, unless asked for.
     Decision* visits() const { return visits_.get(); }
     device::Address device_visits() const { return device_visits_.address(); }
+    /// A BatchWork, with what functions in parts keep if chains have such.
     device::Address device_work() const { return device_work_.address(); }
+    bool in_parts() const { return in_parts_; }
 
     ResultBuffer& result_buffer() { return *result_buffer_; }
     /// Another buffer, if one is free, so that this one can be lent to packets; renew_buffer() follows then.
@@ -53,6 +55,7 @@ private:
     device::HostArray<LeftEvents> left_;
     device::HostArray<Decision> visits_;
     device::DeviceMemory device_work_, device_visits_;
+    bool in_parts_ = false;
     std::shared_ptr<ResultBuffers> buffers_;
     ResultBuffer* result_buffer_ = nullptr;
 };

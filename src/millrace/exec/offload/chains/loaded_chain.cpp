@@ -10,7 +10,7 @@ static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
-            std::max(keepers, other.keepers), std::max(nodes, other.nodes)};
+            std::max(keepers, other.keepers), std::max(nodes, other.nodes), in_parts || other.in_parts};
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
@@ -50,6 +50,7 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
         shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
     }
     needs.nodes = program->nodes.size();
+    needs.in_parts = std::ranges::any_of(steps, [](const device::Step& step) { return step.finds_last; });
     reads_time = program->reads_time();
     constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
     verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));

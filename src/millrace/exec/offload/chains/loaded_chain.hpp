@@ -17,10 +17,11 @@ struct RingNeeds {
     unsigned emitters = 1;   ///< NFs of a chain that emit events
     unsigned keepers = 0;    ///< those of them whose packets others have changed
     size_t nodes = 0;        ///< NFs whose outcomes are counted
+    bool in_parts = false;   ///< some NF runs in parts
 
     bool covers(const RingNeeds& other) const {
         return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
-               other.nodes <= nodes;
+               other.nodes <= nodes && other.in_parts <= in_parts;
     }
     RingNeeds with(const RingNeeds& other) const;
 };

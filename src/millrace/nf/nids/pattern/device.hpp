@@ -7,15 +7,15 @@
 #include "millrace/nf/nids/pattern/walk.hpp"
 
 namespace millrace::nf::nids::pattern {
+/// How a payload is searched: as is best, or by the walk alone, for which nothing need be staged, by less code.
+enum class By { filter, walk };
+
 /// Finds every pattern that occurs in data[0, bytes), upper and lower case of ASCII alike, and calls `f(found, most)`
 /// in all lanes: `found.of(lane).take(tables, most)` gives what a lane has found, each id once; several lanes may have
 /// the same. On a GPU `stage_filter` must have run in the block.
 ///
 /// A payload is searched once unless one lane finds more than `LaneIds::kKept` rare ids; then it is searched again for
 /// the ids behind those known to be complete, `most`, and `f` is called again.
-///
-/// `By`: where it is for little code, the walk alone, for which nothing need be staged.
-enum class By { filter, walk };
 template <By kBy = By::filter, class Lanes, class F>
 MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const PatternTables& tables, Lanes lanes,
                                    F&& f) {
