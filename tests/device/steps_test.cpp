@@ -181,6 +181,14 @@ TEST(Steps, CutAFunctionInPartsWhereItsSearchEnds) {
     EXPECT_EQ(steps_of({Wish::parts}, Mode::persistent), "n0-1<>") << "one kernel has all";
 }
 
+TEST(Steps, SayWhichPartOfAFunctionTheyRun) {
+    const chain::Program program = chain_of({Wish::nothing, Wish::parts, Wish::nothing});
+    const std::vector<Step> steps = plan_steps(program, {});
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_EQ(step_text(program, steps[0]), "nf1 → nf2 (1 of 2)");
+    EXPECT_EQ(step_text(program, steps[1]), "nf2 (2 of 2) → nf3");
+}
+
 TEST(Steps, TakeTheSnapshotWhenTheStateIsComplete) {
     EXPECT_EQ(steps_of({Wish::state}), "n0-1<> (s$)");
     EXPECT_EQ(steps_of({Wish::order, Wish::state}), "n0-0<k (t0$) n0-2> (s$)")

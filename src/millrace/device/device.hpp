@@ -268,6 +268,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
 /// The node of each of its sequences (Step::first_sequence): those with an order, and then those that change state in
 /// none.
 std::vector<uint16_t> sequences_of(const chain::Program& program);
+/// What of a stage, whose function may be in parts (nf::Parts), a step of kind `nodes` runs: " (1 of 2)", or "".
+const char* part_text(const Step& step, size_t stage);
 /// A step for people: "firewall → nids", "numbering for ipsec".
 std::string step_text(const chain::Program& program, const Step& step);
 

@@ -142,6 +142,11 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     return steps;
 }
 
+const char* part_text(const Step& step, size_t stage) {
+    if (step.judges_first && stage == step.first) return " (2 of 2)";
+    return step.finds_last && stage + 1u == step.last ? " (1 of 2)" : "";
+}
+
 std::string step_text(const chain::Program& program, const Step& step) {
     static const char* const kKinds[] = {"gather",
                                          "",
@@ -161,8 +166,7 @@ std::string step_text(const chain::Program& program, const Step& step) {
     const uint16_t last = before_it ? static_cast<uint16_t>(step.first + 1) : step.last;
     for (uint16_t i = step.first; named && i < last; ++i) {
         text += (i > step.first ? " → " : "") + program.nodes[program.stage(i).first].name;
-        if (step.judges_first && i == step.first) text += " (2 of 2)";
-        else if (step.finds_last && i + 1 == step.last) text += " (1 of 2)";
+        text += part_text(step, i);
     }
     return text.empty() ? "parsing" : text;
 }

@@ -145,7 +145,8 @@ void explain_plan(const chain::Program& program) {
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";
             for (uint16_t i = step.first; i < step.last; ++i)
-                steps += (i > step.first ? ", " : "") + stage_text(program, program.stage(i));
+                steps += (i > step.first ? ", " : "") + stage_text(program, program.stage(i)) +
+                         device::part_text(step, i);
             steps += "]";
         }
     }
