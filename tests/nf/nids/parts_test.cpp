@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "millrace/nf/nids/device.hpp"
+#include "support/devices.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"
 
@@ -76,6 +77,13 @@ TEST(NidsInParts, KnowsMorePatternsThanSixteenBitsNumber) {
 TEST(NidsInParts, IsWholeWhereRulesAskForPatternsAlone) {
     test::NfRunner more("nids", "rule: 'alert ip any any -> any any (content:\"abcd\"; dsize:>3; sid:1;)'");
     EXPECT_TRUE(more.nf().runs_in_parts());
+    const auto chain =
+        test::make_configuration(
+            "[nids: {flows: none, rule: 'alert ip any any -> any any (content:\"abcd\"; dsize:>3; sid:1;)'}]", "sim")
+            .chains[0];
+    const std::vector<device::Step> steps = device::plan_steps(*chain, {});
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_TRUE(steps[0].finds_last && steps[1].judges_first) << "devices do run it so";
     test::NfRunner bare("nids", "rule: 'alert ip any any -> any any (content:\"abcd\"; nocase; sid:1;)'");
     EXPECT_FALSE(bare.nf().runs_in_parts());
 }

@@ -60,8 +60,9 @@ struct FlowTables {
     uint32_t number_words = 0;
 };
 
-/// `State`: what rules may ask of a flow, BitsOfFlow or StateOfFlow.
-template <class State>
+/// `State`: what rules may ask of a flow, BitsOfFlow or StateOfFlow. `Alerts`: what a packet's rules come to before
+/// that.
+template <class State, class Alerts = OpenRules<MatchedRules>>
 struct FlowsHalf {
     static constexpr Fields reads = Nids::reads;
     static constexpr Fields writes = field::none;
@@ -69,7 +70,7 @@ struct FlowsHalf {
     static constexpr uint32_t block_bytes = Nids::block_bytes;
 
     using Tables = FlowTables;
-    using InParts = RulesInParts<OpenRules<MatchedRules>>;
+    using InParts = RulesInParts<Alerts>;
 
 #if MILLRACE_GPU
     MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { Nids::stage(tables.rules, block); }
@@ -81,7 +82,7 @@ struct FlowsHalf {
 
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return Nids::search<OpenRules<MatchedRules>>(packet, tables.rules, lanes, RuleHeader::kFlow);
+        return Nids::search<Alerts>(packet, tables.rules, lanes, RuleHeader::kFlow);
     }
 
     template <class Lanes>

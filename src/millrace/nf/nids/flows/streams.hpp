@@ -15,33 +15,9 @@ namespace millrace::nf::nids {
 
 /// `State`: as of FlowsHalf. `kMessages`: HTTP messages are followed, too.
 template <class State, bool kMessages>
-struct StreamsHalf : FlowsHalf<State> {
-    using Half = FlowsHalf<State>;
+struct StreamsHalf : FlowsHalf<State, OpenRulesOfStream<MatchedRules, kMessages>> {
+    using Half = FlowsHalf<State, OpenRulesOfStream<MatchedRules, kMessages>>;
     using typename Half::Tables;
-    using InParts = RulesInParts<OpenRulesOfStream<MatchedRules, kMessages>>;
-
-    template <class Lanes>
-    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return Nids::search<OpenRulesOfStream<MatchedRules, kMessages>>(packet, tables.rules, lanes, RuleHeader::kFlow);
-    }
-
-    MILLRACE_DEVICE static uint32_t candidates(Packet& packet, const Tables& tables, uint32_t* words) {
-        return InParts::candidates(packet, tables.rules, words);
-    }
-    MILLRACE_DEVICE static void sift(Packet& packet, const Tables& tables, uint32_t* words, uint32_t candidate) {
-        InParts::sift(packet, tables.rules, words, candidate);
-    }
-    MILLRACE_DEVICE static uint32_t remaining(const Packet&, const Tables& tables, uint32_t* words) {
-        return InParts::remaining(tables.rules, words);
-    }
-    template <class Lanes>
-    MILLRACE_DEVICE static void judge(Packet& packet, const Tables& tables, uint32_t* words, uint32_t piece,
-                                      Lanes lanes) {
-        InParts::judge(packet, tables.rules, words, piece, lanes);
-    }
-    MILLRACE_DEVICE static Decision conclude(Packet& packet, const Tables& tables, uint32_t* words) {
-        return InParts::conclude(packet, tables.rules, words);
-    }
 
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,
                                            KeyedEntry<Flow> entry) {
