@@ -33,10 +33,13 @@ struct Parts {
     /// Looks at the packet, by several lanes.
     void (*find[3])(const Packet&, const void* tables, uint32_t* kept) = {};
     /// How many things were found that `sift` is to look at, each by one lane, in any order.
-    uint32_t (*candidates)(Packet&, const void* tables, uint32_t* kept) = nullptr;
+    uint32_t (*candidates)(const Packet&, const void* tables, uint32_t* kept) = nullptr;
     void (*sift)(Packet&, const void* tables, uint32_t* kept, uint32_t candidate) = nullptr;
+    /// How many things that has left, once all are sifted, for `check` in the same way.
+    uint32_t (*sifted)(const Packet&, const void* tables, uint32_t* kept) = nullptr;
+    void (*check)(Packet&, const void* tables, uint32_t* kept, uint32_t sifted) = nullptr;
     /// How many pieces of work are left behind that for `judge`, each by several lanes, in any order.
-    uint32_t (*remaining)(Packet&, const void* tables, uint32_t* kept) = nullptr;
+    uint32_t (*checked)(const Packet&, const void* tables, uint32_t* kept) = nullptr;
     void (*judge[3])(Packet&, const void* tables, uint32_t* kept, uint32_t piece) = {};
     /// What that comes to, by one lane.
     Decision (*conclude)(Packet&, const void* tables, uint32_t* kept) = nullptr;
@@ -49,9 +52,11 @@ namespace detail {
 template <class Device>
 concept HasParts = requires(Packet& packet, const typename Device::Tables& tables, uint32_t* kept) {
     Device::find(std::as_const(packet), tables, kept, Lanes<1>{});
-    { Device::candidates(packet, tables, kept) } -> std::same_as<uint32_t>;
+    { Device::candidates(std::as_const(packet), tables, kept) } -> std::same_as<uint32_t>;
     Device::sift(packet, tables, kept, 0u);
-    { Device::remaining(packet, tables, kept) } -> std::same_as<uint32_t>;
+    { Device::sifted(std::as_const(packet), tables, kept) } -> std::same_as<uint32_t>;
+    Device::check(packet, tables, kept, 0u);
+    { Device::checked(std::as_const(packet), tables, kept) } -> std::same_as<uint32_t>;
     Device::judge(packet, tables, kept, 0u, Lanes<1>{});
     { Device::conclude(packet, tables, kept) } -> std::same_as<Decision>;
 };
@@ -75,14 +80,20 @@ Parts parts_of() {
     parts.find[0] = detail::find<Device, 1>;
     parts.find[1] = detail::find<Device, 8>;
     parts.find[2] = detail::find<Device, 32>;
-    parts.candidates = [](Packet& packet, const void* tables, uint32_t* kept) {
+    parts.candidates = [](const Packet& packet, const void* tables, uint32_t* kept) {
         return Device::candidates(packet, own(tables), kept);
     };
     parts.sift = [](Packet& packet, const void* tables, uint32_t* kept, uint32_t candidate) {
         Device::sift(packet, own(tables), kept, candidate);
     };
-    parts.remaining = [](Packet& packet, const void* tables, uint32_t* kept) {
-        return Device::remaining(packet, own(tables), kept);
+    parts.sifted = [](const Packet& packet, const void* tables, uint32_t* kept) {
+        return Device::sifted(packet, own(tables), kept);
+    };
+    parts.check = [](Packet& packet, const void* tables, uint32_t* kept, uint32_t sifted) {
+        Device::check(packet, own(tables), kept, sifted);
+    };
+    parts.checked = [](const Packet& packet, const void* tables, uint32_t* kept) {
+        return Device::checked(packet, own(tables), kept);
     };
     parts.judge[0] = detail::judge<Device, 1>;
     parts.judge[1] = detail::judge<Device, 8>;

@@ -45,10 +45,10 @@ void expect_alerts(const std::string& options, const std::vector<test::Frame>& f
 }
 
 TEST(NidsInParts, TellsOfMorePatternsAndRulesThanAreKept) {
-    constexpr size_t kIds = 2 * (kKeptWords - 3);
-    // Room for ids and rules together, for ids alone, and around each.
-    std::vector<size_t> counts{0, 1, 31, 32, 33, kKeptWords / 2, kKeptWords - 3, kKeptWords - 2, kKeptWords - 1};
-    for (const size_t around : {size_t{2 * kKeptWords / 3}, kIds})
+    constexpr size_t kRoom = kKeptWords - 4, kIds = 2 * (kRoom - 1);
+    // Around the room for what is noted and the rules of it together, for ids and what is noted, and for ids alone.
+    std::vector<size_t> counts{0, 1, 31, 32, 33, kRoom - 1, kRoom, kRoom + 1};
+    for (const size_t around : {kRoom / 2, 2 * kRoom / 3, kIds})
         for (size_t more = 0; more < 5; ++more) counts.push_back(around - 2 + more);
     std::vector<test::Frame> frames;
     std::vector<size_t> alerts;

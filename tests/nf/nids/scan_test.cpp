@@ -149,7 +149,7 @@ TEST(LaneLists, GiveEachNumberOfEachListOnce) {
     for (int i = 0; i < 300; ++i)
         with_lanes([&](auto lanes) {
             constexpr uint32_t kCount = decltype(lanes)::count;
-            LaneLists<decltype(lanes)> lists;
+            LaneLists<decltype(lanes), uint32_t> lists;
             uint32_t behind = 0;
             for (uint32_t lane = 0; lane < kCount; ++lane) {
                 const uint32_t count = random() % 2 ? 0 : static_cast<uint32_t>(random() % 60);
@@ -160,7 +160,7 @@ TEST(LaneLists, GiveEachNumberOfEachListOnce) {
             ASSERT_EQ(total, behind);
             uint32_t next = 0;
             for (uint32_t base = 0; base < total; base += kCount) {
-                auto given = lists.numbers(base, total, lanes);
+                auto given = lists.next(base, total, lanes);
                 for (uint32_t lane = 0; lane < kCount; ++lane, ++next)
                     ASSERT_EQ(given.of(lane), next < total ? next : kNoNumber) << kCount << " lanes";
             }

@@ -98,10 +98,11 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
             continue;
         }
         if (judges) {
-            text += fmt::format("    judge_stage<{}, {}, {}>(batch, block, counts.data(), {}, {}, {}, {}, {}, {});\n",
-                                lanes(node), node.type->emits_events, at_last, stage_name(index),
-                                function("candidates"), function("sift"), function("remaining"), function("judge"),
-                                function("conclude")) +
+            text += fmt::format("    judge_stage<{}, {}, {}>(batch, block, counts.data(), {}", lanes(node),
+                                node.type->emits_events, at_last, stage_name(index));
+            for (const char* const part : {"candidates", "sift", "sifted", "check", "checked", "judge", "conclude"})
+                text += ", " + function(part);
+            text += ");\n" +
                     lap(index);
             continue;
         }

@@ -74,6 +74,7 @@ public:
         uint32_t waiting_of_warp[kMaxBlockPackets / 32];
         uint32_t taken[kMaxStages];        ///< by stage: groups of packets that warps have taken
         uint32_t until[kMaxBlockPackets];  ///< pieces of work of those that wait, up to each of them
+        uint32_t next;                     ///< the first of these pieces that no warp has taken
     };
 
     /// Share `share` of the batch. A block has at least as many threads as packets.
@@ -189,11 +190,15 @@ public:
         __syncthreads();
         for (uint32_t before = 0; before < warp && before < kWarps; ++before) until += shared_.waiting_of_warp[before];
         if (k < waiting_) shared_.until[k] = until;
+        if (k == 0) shared_.next = blockDim.x / LaneCount;
         __syncthreads();
         const uint32_t all = waiting_ > 0 ? shared_.until[waiting_ - 1] : 0;
-        // All threads of a warp take their next piece at once: by themselves they would drift apart.
+        // Warps take pieces as they get on, as some take long. All threads of a warp take their next one at once: by
+        // themselves they would drift apart.
+        constexpr uint32_t kAtOnce = 32 / LaneCount;
+        uint32_t from = warp * kAtOnce;
 #pragma unroll 1
-        for (uint32_t from = warp * (32 / LaneCount); from < all; from += blockDim.x / LaneCount) {
+        while (from < all) {
             const uint32_t at = from + k % 32 / LaneCount;
             uint32_t owner = 0, behind = waiting_ - 1;  // the first whose pieces reach beyond `at`
             while (owner < behind) {
@@ -203,6 +208,8 @@ public:
             }
             if (at < all) f(first_ + list_[owner], owner > 0 ? at - shared_.until[owner - 1] : at);
             __syncwarp();
+            if (k % 32 == 0) from = atomicAdd(&shared_.next, kAtOnce);
+            from = __shfl_sync(0xffffffffu, from, 0);
         }
         __syncthreads();
     }
@@ -295,11 +302,11 @@ MILLRACE_DEVICE void find_in_stage(const BatchView& batch, const BlockPackets& b
     });
 }
 /// What comes behind it, for the same packets.
-template <unsigned LaneCount, bool EmitsEvents, Then After, class Candidates, class Sift, class Remaining, class Judge,
-          class Conclude>
+template <unsigned LaneCount, bool EmitsEvents, Then After, class Candidates, class Sift, class Sifted, class Check,
+          class Checked, class Judge, class Conclude>
 MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
-                                 const StageNodes& own, Candidates candidates, Sift sift, Remaining remaining,
-                                 Judge judge, Conclude conclude) {
+                                 const StageNodes& own, Candidates candidates, Sift sift, Sifted sifted, Check check,
+                                 Checked checked, Judge judge, Conclude conclude) {
     // Whoever commits goes on with what has been told of a packet.
     constexpr bool kKeepsEvents = EmitsEvents && After == Then::hold;
     const auto with = [&](uint32_t i, auto&& f) {
@@ -310,23 +317,19 @@ MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& blo
     const auto put_back = [&](uint32_t i, const Packet& packet) {
         if (kKeepsEvents && packet.event_order() != batch.packets[i].event_order()) batch.packets[i] = packet;
     };
+    const auto run = [&](auto&& part, uint32_t i, auto... number) {
+        return part(&batch.packets[i], own.tables_of(batch.at[i]), batch.kept_of(i), number...);
+    };
     block.spread<1>(
         [&](uint32_t i) {
             if constexpr (kKeepsEvents) batch.packets[i].set_events(batch.events, batch.at[i]);
-            return with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
-                return candidates(&packet, tables, kept);
-            });
+            return run(candidates, i);
         },
-        [&](uint32_t i, uint32_t k) {
-            with(i, [&](Packet& packet, const void* tables, uint32_t* kept) { sift(&packet, tables, kept, k); });
-        });
+        [&](uint32_t i, uint32_t k) { run(sift, i, k); });
+    block.spread<1>([&](uint32_t i) { return run(sifted, i); }, [&](uint32_t i, uint32_t k) { run(check, i, k); });
     const Lanes<LaneCount> lanes;
     block.spread<LaneCount>(
-        [&](uint32_t i) {
-            return with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
-                return remaining(&packet, tables, kept);
-            });
-        },
+        [&](uint32_t i) { return run(checked, i); },
         [&](uint32_t i, uint32_t k) {
             with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
                 judge(&packet, tables, kept, k);

@@ -134,7 +134,9 @@ private:
         const nf::Parts& parts = node.type->parts;
         const uint32_t candidates = parts.candidates(packet, tables, kept);
         for (uint32_t k = candidates; k-- > 0;) parts.sift(packet, tables, kept, k);
-        const uint32_t pieces = parts.remaining(packet, tables, kept);
+        const uint32_t sifted = parts.sifted(packet, tables, kept);
+        for (uint32_t k = sifted; k-- > 0;) parts.check(packet, tables, kept, k);
+        const uint32_t pieces = parts.checked(packet, tables, kept);
         for (uint32_t k = pieces; k-- > 0;) parts.judge_with(node.lanes)(packet, tables, kept, k);
         return parts.conclude(packet, tables, kept);
     }

@@ -27,21 +27,27 @@ struct Nids {
         return search<MatchedRules>(packet, tables, lanes, 0);
     }
 
-    // The same in parts (nf::Parts): `find` looks for the patterns, `sift` holds the headers of the rules that they
-    // lead to, and of those without a pattern, against the packet, and `judge` looks at what else the few ask for that
-    // are left.
+    // The same in parts (nf::Parts): `find` looks for the patterns, `sift` leaves out of the rules that they lead to,
+    // and of those without a pattern, what flags and ports refuse, `check` what the rest of the headers does, and
+    // `judge` looks at what else the few ask for that are left.
     template <class Lanes>
     MILLRACE_DEVICE static void find(const Packet& packet, const Tables& tables, uint32_t* words, Lanes lanes) {
         InParts::find(packet, tables, words, lanes, 0);
     }
-    MILLRACE_DEVICE static uint32_t candidates(Packet& packet, const Tables& tables, uint32_t* words) {
-        return InParts::candidates(packet, tables, words);
+    MILLRACE_DEVICE static uint32_t candidates(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::candidates(tables, words);
     }
     MILLRACE_DEVICE static void sift(Packet& packet, const Tables& tables, uint32_t* words, uint32_t candidate) {
         InParts::sift(packet, tables, words, candidate);
     }
-    MILLRACE_DEVICE static uint32_t remaining(const Packet&, const Tables& tables, uint32_t* words) {
-        return InParts::remaining(tables, words);
+    MILLRACE_DEVICE static uint32_t sifted(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::sifted(tables, words);
+    }
+    MILLRACE_DEVICE static void check(Packet& packet, const Tables& tables, uint32_t* words, uint32_t noted) {
+        InParts::check(packet, tables, words, noted);
+    }
+    MILLRACE_DEVICE static uint32_t checked(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::checked(tables, words);
     }
     template <class Lanes>
     MILLRACE_DEVICE static void judge(Packet& packet, const Tables& tables, uint32_t* words, uint32_t piece,

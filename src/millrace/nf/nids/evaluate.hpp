@@ -9,7 +9,7 @@ namespace millrace::nf::nids {
 
 namespace detail {
 
-MILLRACE_DEVICE NumberList groups_at(const RangeIndex& index, uint32_t value) {
+MILLRACE_DEVICE List<Listed> groups_at(const RangeIndex& index, uint32_t value) {
     if (index.groups.empty()) return {};
     uint32_t low = index.tops[value >> index.shift], high = index.tops[(value >> index.shift) + 1] + 1;
     while (high - low > 1) {
@@ -26,7 +26,8 @@ MILLRACE_DEVICE NumberList groups_at(const RangeIndex& index, uint32_t value) {
 inline constexpr uint32_t kIndexes = 4;
 /// The groups of rules that look for no pattern and may be for such a packet, by index `which` of kIndexes. Each lane
 /// may ask for another index: what they do is the same.
-MILLRACE_DEVICE_CALL NumberList groups_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
+MILLRACE_DEVICE_CALL List<Listed> groups_without_pattern(const NidsTables& tables, const Packet& packet,
+                                                         uint32_t which) {
     const Layers& layers = packet.layers();
     const RangeIndex& index = which == 0   ? tables.by_destination_port
                               : which == 1 ? tables.by_source_port
@@ -41,8 +42,8 @@ MILLRACE_DEVICE_CALL NumberList groups_without_pattern(const NidsTables& tables,
         return groups_at(index, static_cast<uint32_t>(key) << 16 | port);
     }
     if (layers.is_ipv4()) return groups_at(index, which == 2 ? packet.ipv4_src() : packet.ipv4_dst());
-    return which == 2 ? NumberList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())}
-                      : NumberList{};
+    if (which == 3) return {};
+    return {tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())};
 }
 
 template <class Lanes, class Alerts>
@@ -84,7 +85,7 @@ public:
     template <class Take>
     MILLRACE_DEVICE void patterns(Take&& take) {
         while (true) {
-            LaneLists<Lanes> rules;
+            LaneLists<Lanes, Listed> rules;
             lanes_.for_each(Lanes::count, [&](uint32_t lane) {
                 const uint32_t id = take(lane);
                 if (id != pattern::kNoPattern) rules.of(lane) = rules_of(tables_.by_pattern[id]);
@@ -92,7 +93,7 @@ public:
             const uint32_t total = rules.join(lanes_);
             if (total == 0) return;
             if (tables_.asks_more) examination_.look();
-            try_rules(rules, total, [&](uint32_t named) { return may_meet(named); });
+            try_rules(rules, total, [&](const Listed& listed) { return may_meet(listed); });
         }
     }
 
@@ -109,37 +110,49 @@ public:
 
     // The same in parts, by what is kept of the packet. Each may be by an object of its own.
 
-    /// Tells it the packet's header_flags.
-    MILLRACE_DEVICE void know(uint16_t flags) { examination_.know(flags); }
-    /// Notes the rules of a pattern whose header and fields the packet has. By one lane.
-    MILLRACE_DEVICE void note_pattern(uint32_t id, KeptOfPacket& kept) const {
-        const NumberList rules = rules_of(tables_.by_pattern[id]);
+    /// Tells it what is kept of the packet's header_flags and ports.
+    MILLRACE_DEVICE void know(const KeptOfPacket& kept) { examination_.know(kept.flags(), kept.ports()); }
+    /// Notes what flags and ports do not refuse: the rules of the `which`th pattern that is kept, or behind those the
+    /// groups of an index. By one lane.
+    MILLRACE_DEVICE void note(uint32_t which, KeptOfPacket& kept) const {
+        const bool by_pattern = which < kept.ids();
+        const List<Listed> list = by_pattern
+                                      ? rules_of(tables_.by_pattern[kept.id(which)])
+                                      : detail::groups_without_pattern(tables_, packet_, which - kept.ids());
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-        for (uint32_t i = 0; i < rules.count; ++i)
-            if (may_meet(rules.first[i])) kept.add_rule(rules.first[i], true);
+        for (uint32_t i = 0; i < list.count; ++i) {
+            const Listed listed = list.first[i];
+            if (examination_.may_be_for(listed, messages_followed())) kept.note(listed.number, by_pattern);
+        }
     }
-    /// The same for those without a pattern.
-    MILLRACE_DEVICE void note_others(KeptOfPacket& kept) const {
-        uint32_t index = 0, group = 0;
-        NumberList groups = detail::groups_without_pattern(tables_, packet_, 0);
-        // One loop for the groups of all indexes, so that threads with other packets go through it together.
+    /// Adds the rules of what was noted whose header and fields the packet has. By one lane.
+    MILLRACE_DEVICE void add_noted(uint32_t which, KeptOfPacket& kept) const {
+        const uint32_t noted = kept.noted(which);
+        const bool by_pattern = kept.is_by_pattern(which);
+        if (by_pattern && (noted & named_rule::kAlways)) return kept.add_rule(noted, true);
+        uint32_t header = 0, count = 1;
+        uint16_t flags = 0;
+        const uint32_t* grouped = nullptr;
+        if (by_pattern) {
+            const CompiledRule& rule = tables_.rules[noted];
+            header = rule.header;
+            flags = rule.flags;
+        } else {
+            const RuleGroup& group = tables_.groups[noted];
+            header = group.header;
+            flags = group.flags;
+            count = group.count;
+            grouped = tables_.grouped_rules.data() + group.first;
+        }
+        if (!has_header(flags, header, messages_followed())) return;
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-        while (index < detail::kIndexes) {
-            if (group == groups.count) {
-                group = 0;
-                if (++index < detail::kIndexes) groups = detail::groups_without_pattern(tables_, packet_, index);
-                continue;
-            }
-            const NumberList rules = rules_of(tables_.groups[groups.first[group++]]);
-#if MILLRACE_GPU
-#pragma unroll 1
-#endif
-            for (uint32_t k = 0; k < rules.count; ++k)
-                if (may_meet_other(rules.first[k])) kept.add_rule(rules.first[k], false);
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint32_t number = by_pattern ? noted : grouped[i];
+            if (may_meet_else(number)) kept.add_rule(number, by_pattern);
         }
     }
     /// What becomes of the options of a rule. By all lanes.
@@ -158,7 +171,7 @@ public:
             if constexpr (requires { alerts_.others_follow(); })
                 if (!by_pattern) alerts_.others_follow();
             for (uint32_t i = 0; i < kept.rules(); ++i) {
-                if (kept.is_by_pattern(i) != by_pattern) continue;
+                if (kept.rule_is_by_pattern(i) != by_pattern) continue;
                 const uint32_t named = kept.rule(i), number = named & named_rule::kNumbers;
                 if (named & named_rule::kAlways) take_always(named);
                 else take(tables_.rules[number], number, KeptOfPacket::answer_of(named));
@@ -180,7 +193,8 @@ public:
     /// One rule, whatever leads to it.
     MILLRACE_DEVICE void one(uint32_t number) {
         examination_.look();
-        if (may_meet(number)) try_options(number);
+        const CompiledRule& rule = tables_.rules[number];
+        if (has_header(rule.flags, rule.header, messages_followed()) && may_meet_else(number)) try_options(number);
     }
 
 private:
@@ -211,14 +225,16 @@ private:
         return {number, kNoted};
     }
 
-    MILLRACE_DEVICE NumberList rules_of(const PatternRules& rules) const {
-        return {rules.count == 1 ? &rules.first : tables_.pattern_rules.data() + rules.first, rules.count};
+    MILLRACE_DEVICE List<Listed> rules_of(const PatternRules& rules) const {
+        return {rules.count == 1 ? &rules.only : tables_.pattern_rules.data() + rules.first, rules.count};
     }
+    /// Whether HTTP messages are, so that a packet without a head may be a part of one.
+    MILLRACE_DEVICE bool messages_followed() const { return asks_messages() && tables_.follows_messages; }
 
     /// Rules without a pattern.
     MILLRACE_DEVICE void try_groups() {
         for (uint32_t first = 0; first < detail::kIndexes; first += Lanes::count) {
-            LaneLists<Lanes> groups;
+            LaneLists<Lanes, Listed> groups;
             lanes_.for_each(smaller(Lanes::count, detail::kIndexes - first), [&](uint32_t lane) {
                 groups.of(lane) = detail::groups_without_pattern(tables_, packet_, first + lane);
             });
@@ -226,44 +242,44 @@ private:
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-            for (uint32_t base = 0; base < total; base += Lanes::count) try_groups(groups.numbers(base, total, lanes_));
+            for (uint32_t base = 0; base < total; base += Lanes::count) try_groups(groups.next(base, total, lanes_));
         }
     }
     /// Those of a group for each lane.
-    MILLRACE_DEVICE void try_groups(PerLane<uint32_t, Lanes> numbers) {
-        LaneLists<Lanes> rules;
+    MILLRACE_DEVICE void try_groups(PerLane<Listed, Lanes> groups) {
+        LaneLists<Lanes, uint32_t> rules;
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
-            if (numbers.of(lane) == kNoNumber) return;
-            rules.of(lane) = rules_of(tables_.groups[numbers.of(lane)]);
+            if (groups.of(lane).number != kNoNumber) rules.of(lane) = rules_of(groups.of(lane));
         });
-        try_rules(rules, rules.join(lanes_), [&](uint32_t number) { return may_meet_other(number); });
+        try_rules(rules, rules.join(lanes_), [&](uint32_t number) { return may_meet_else(number); });
     }
     /// Those of a group; none where the packet has not its header.
-    MILLRACE_DEVICE NumberList rules_of(const RuleGroup& group) const {
-        if (!has_header(group.flags, group.header, asks_messages() && tables_.follows_messages)) return {};
+    MILLRACE_DEVICE List<uint32_t> rules_of(const Listed& listed) const {
+        if (!examination_.may_be_for(listed, messages_followed())) return {};
+        const RuleGroup& group = tables_.groups[listed.number];
+        if (!has_header(group.flags, group.header, messages_followed())) return {};
         return {tables_.grouped_rules.data() + group.first, group.count};
     }
-    /// As may_meet, of a rule in such a group.
-    MILLRACE_DEVICE bool may_meet_other(uint32_t number) const {
-        const CompiledRule& rule = tables_.rules[number];
-        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
-    }
 
+    MILLRACE_DEVICE static uint32_t number_of(uint32_t number) { return number; }
+    MILLRACE_DEVICE static uint32_t number_of(const Listed& listed) { return listed.number; }
     /// All rules of lists, named ones: those for which `may_meet`, which each lane asks of another one, holds are
     /// looked at by all lanes.
-    template <class MayMeet>
-    MILLRACE_DEVICE void try_rules(LaneLists<Lanes>& rules, uint32_t total, MayMeet&& may_meet) {
+    template <class T, class MayMeet>
+    MILLRACE_DEVICE void try_rules(LaneLists<Lanes, T>& rules, uint32_t total, MayMeet&& may_meet) {
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
         for (uint32_t base = 0; base < total; base += Lanes::count) {
-            PerLane<uint32_t, Lanes> named = rules.numbers(base, total, lanes_);
+            PerLane<T, Lanes> next = rules.next(base, total, lanes_);
             if constexpr (Lanes::count == 1) {
-                if (may_meet(named.of(0))) try_options(named.of(0));
+                if (may_meet(next.of(0))) try_options(number_of(next.of(0)));
                 continue;
             }
+            PerLane<uint32_t, Lanes> named;
             lanes_.for_each(Lanes::count, [&](uint32_t lane) {
-                if (named.of(lane) != kNoNumber && !may_meet(named.of(lane))) named.of(lane) = kNoNumber;
+                const bool meets = number_of(next.of(lane)) != kNoNumber && may_meet(next.of(lane));
+                named.of(lane) = meets ? number_of(next.of(lane)) : kNoNumber;
             });
             uint32_t from = 0;
             while (true) {
@@ -281,11 +297,16 @@ private:
         return true;
     }
     /// Whether the packet has the header and the fields of a named rule.
-    MILLRACE_DEVICE bool may_meet(uint32_t named) const {
-        if (named & named_rule::kAlways) return true;
-        const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
-        if (!wants(rule, named & named_rule::kNumbers)) return false;
-        return has_header(rule.flags, rule.header, is_of_body(rule)) && examination_.has_fields(rule);
+    MILLRACE_DEVICE bool may_meet(const Listed& listed) const {
+        if (listed.number & named_rule::kAlways) return true;
+        if (!examination_.may_be_for(listed, messages_followed())) return false;
+        const CompiledRule& rule = tables_.rules[listed.number];
+        return has_header(rule.flags, rule.header, messages_followed()) && may_meet_else(listed.number);
+    }
+    /// Whether it has all of that but the header, which it has, or lacks only an HTTP message's begin.
+    MILLRACE_DEVICE bool may_meet_else(uint32_t number) const {
+        const CompiledRule& rule = tables_.rules[number];
+        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
     }
     /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
     MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {

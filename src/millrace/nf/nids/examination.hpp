@@ -21,7 +21,7 @@ struct RangeIndex {
     View<uint32_t> starts;  ///< ascending, the first is 0
     View<uint32_t> tops;    ///< by value >> shift, and one more: the last start <= that value << shift
     View<uint32_t> begin;   ///< by start, and one more: where its groups begin in `groups`
-    View<uint32_t> groups;  ///< numbers of RuleGroups
+    View<Listed> groups;    ///< RuleGroups
     uint32_t shift = 0;
 };
 
@@ -34,11 +34,12 @@ inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;  ///< the highest
 }  // namespace named_rule
 
 /// The rules that look for a pattern.
-struct PatternRules {
-    uint32_t first = 0;  ///< where they begin in `pattern_rules`; of one alone: the named rule itself
+struct alignas(16) PatternRules {
+    Listed only;         ///< where there is one alone
+    uint32_t first = 0;  ///< where they begin in `pattern_rules`, else
     uint32_t count = 0;
 };
-static_assert(sizeof(PatternRules) == 8);
+static_assert(sizeof(PatternRules) == 16);
 
 /// The tables of the NF.
 struct NidsTables {
@@ -47,11 +48,11 @@ struct NidsTables {
     OptionTables options;
     pattern::PatternTables patterns;
     View<PatternRules> by_pattern;
-    View<uint32_t> pattern_rules;  ///< named rules, those of one header next to each other
+    View<Listed> pattern_rules;  ///< named rules
     // Rules without a content to look for stand in one of these.
     RangeIndex by_source;            ///< by IPv4 source
     RangeIndex by_destination;       ///< by IPv4 destination
-    View<uint32_t> only_ipv6;        ///< groups of the two above that have IPv6 addresses
+    View<Listed> only_ipv6;          ///< groups of the two above that have IPv6 addresses
     RangeIndex by_source_port;       ///< by protocol << 16 | source port
     RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
     View<RuleGroup> groups;
@@ -96,17 +97,22 @@ public:
         flags_ = header_flags(packet_, buffers_, flow_);
         ports_ = ports_of(tables_.header, packet_);
     }
-    /// The same, where its header_flags are known.
-    MILLRACE_DEVICE void know(uint16_t flags) {
+    /// The same, where its header_flags and the classes of its ports are known.
+    MILLRACE_DEVICE void know(uint16_t flags, PortPair ports) {
         flags_ = flags;
-        ports_ = ports_of(tables_.header, packet_);
+        ports_ = ports;
+    }
+    /// As the function of that name; `any_body`: also where nothing but an HTTP message's begin is missing.
+    MILLRACE_DEVICE bool may_be_for(const Listed& listed, bool any_body) const {
+        const auto has = static_cast<uint16_t>(flags_ | (any_body ? RuleHeader::kHttp : 0));
+        return nids::may_be_for(listed, tables_.header, has, ports_);
     }
     /// Whether the packet has a header; `flags` are that header's. Each lane may ask of another one. Most are refused
     /// by their flags, without a call.
     MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
         return has_flags(flags, flags_) &&
                (!(flags & RuleHeader::kEndpoints) ||
-                has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
+                has_endpoints(header, tables_.header, packet_, ports_));
     }
     MILLRACE_DEVICE bool begins_http() const { return (flags_ & RuleHeader::kHttp) != 0; }
     /// Whether it has a header, but for that an HTTP message begins with it.
@@ -136,7 +142,7 @@ private:
     const NidsTables& tables_;
     Buffers& buffers_;
     Lanes lanes_;
-    ClassedPorts ports_;
+    PortPair ports_;
     const uint16_t flow_;
     uint16_t flags_ = 0;  ///< header_flags of the packet; 0: not looked at yet
 };

@@ -14,16 +14,14 @@ struct HeaderTables {
     View<PortSet> port_sets;
     View<PortRange> port_ranges;
     View<uint16_t> port_classes;  ///< by port, see PortClasses
-    View<uint32_t> class_sets;    ///< by class, `class_words` each
+    View<uint32_t> class_bits;    ///< by class, `class_words` each: of each header its port_bits
     uint32_t class_words = 0;
+    uint32_t classed_headers = 0;  ///< headers that have bits
 };
 
-/// A packet's port, and where the sets that it is in stand in `class_sets`.
-struct ClassedPort {
-    uint32_t port = 0, row = 0;
-};
-struct ClassedPorts {
-    ClassedPort src, dst;
+/// The classes of a packet's ports.
+struct PortPair {
+    uint16_t src = 0, dst = 0;
 };
 
 namespace detail {
@@ -69,9 +67,26 @@ MILLRACE_DEVICE_CALL bool is_in_ranges(const HeaderTables& tables, uint32_t set,
     const uint32_t i = first_range_reaching(tables.port_ranges, ports.first, ports.count, port);
     return i < ports.count && tables.port_ranges[ports.first + i].low <= port;
 }
-MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, ClassedPort port) {
-    if (set >= kMaxClassedSets) return is_in_ranges(tables, set, port.port);
-    return tables.class_sets[port.row + set / 32] >> set % 32 & 1;
+MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, uint32_t port) {
+    return set == 0 || is_in_ranges(tables, set, port);
+}
+
+/// The port_bits of a header for a port of that class.
+MILLRACE_DEVICE uint32_t bits_of(const HeaderTables& tables, uint32_t header, uint16_t port_class) {
+    const uint32_t row = port_class * tables.class_words;
+    return tables.class_bits[row + header / port_bits::kInWord] >> header % port_bits::kInWord * port_bits::kBits &
+           port_bits::kAll;
+}
+/// The same for a header that has none.
+MILLRACE_DEVICE_CALL uint32_t bits_by_ranges(const HeaderTables& tables, const RuleHeader& header, uint32_t port) {
+    return (has_port(tables, header.src_ports, port) ? port_bits::kSrc : 0) |
+           (has_port(tables, header.dst_ports, port) ? port_bits::kDst : 0) |
+           (has_port(tables, header.application_ports, port) ? port_bits::kApplication : 0);
+}
+/// Whether ports with these bits are those that a header asks for, or `turned` the other way round.
+MILLRACE_DEVICE bool are_ports(uint32_t src, uint32_t dst, bool turned) {
+    const uint32_t from = turned ? dst : src, to = turned ? src : dst;
+    return (from & port_bits::kSrc) != 0 && (to & port_bits::kDst) != 0 && ((src | dst) & port_bits::kApplication) != 0;
 }
 
 MILLRACE_DEVICE bool has_addresses(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
@@ -130,32 +145,41 @@ MILLRACE_DEVICE bool has_flags(uint16_t wanted, uint16_t has) {
     return (wanted & has & RuleHeader::kAnyProtocol) != 0 && (wanted & RuleHeader::kConditions & ~has) == 0;
 }
 
-MILLRACE_DEVICE ClassedPorts ports_of(const HeaderTables& tables, const Packet& packet) {
-    const auto classed = [&](uint16_t port) {
-        return ClassedPort{port, tables.port_classes[port] * tables.class_words};
-    };
-    return {classed(packet.l4_src_port()), classed(packet.l4_dst_port())};
+MILLRACE_DEVICE PortPair ports_of(const HeaderTables& tables, const Packet& packet) {
+    return {tables.port_classes[packet.l4_src_port()], tables.port_classes[packet.l4_dst_port()]};
 }
 
-/// Whether its addresses and ports are those that the header asks for.
-MILLRACE_DEVICE_CALL bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
-                                        const ClassedPorts& ports) {
-    // All bits at once: none waits for another.
-    const uint32_t either = detail::has_port(tables, header.application_ports, ports.src) |
-                            detail::has_port(tables, header.application_ports, ports.dst);
-    const uint32_t straight = detail::has_port(tables, header.src_ports, ports.src) &
-                              detail::has_port(tables, header.dst_ports, ports.dst);
-    if (either & straight && detail::has_addresses(header, tables, packet, false)) return true;
-    return either && (header.flags & RuleHeader::kBothWays) && detail::has_port(tables, header.src_ports, ports.dst) &&
-           detail::has_port(tables, header.dst_ports, ports.src) && detail::has_addresses(header, tables, packet, true);
+/// False where flags or ports tell that the packet is not one for what a list names. `has`: its flags. No branches, as
+/// most are refused, and no look at the packet.
+MILLRACE_DEVICE bool may_be_for(const Listed& listed, const HeaderTables& tables, uint16_t has, PortPair ports) {
+    const bool classed = listed.header < tables.classed_headers;
+    const uint32_t header = classed ? listed.header : 0;
+    const uint32_t src = detail::bits_of(tables, header, ports.src), dst = detail::bits_of(tables, header, ports.dst);
+    const uint32_t both_ways = (listed.flags & RuleHeader::kBothWays) != 0;
+    const uint32_t straight = detail::are_ports(src, dst, false), turned = detail::are_ports(src, dst, true);
+    return has_flags(listed.flags, has) && ((straight | (turned & both_ways)) || !classed);
 }
 
-/// Whether the packet has all that the header asks for.
+/// Whether its addresses and ports are those that the header `number` asks for.
+MILLRACE_DEVICE_CALL bool has_endpoints(uint32_t number, const HeaderTables& tables, const Packet& packet,
+                                        PortPair ports) {
+    const RuleHeader& header = tables.headers[number];
+    const bool classed = number < tables.classed_headers;
+    const uint32_t src = classed ? detail::bits_of(tables, number, ports.src)
+                                 : detail::bits_by_ranges(tables, header, packet.l4_src_port());
+    const uint32_t dst = classed ? detail::bits_of(tables, number, ports.dst)
+                                 : detail::bits_by_ranges(tables, header, packet.l4_dst_port());
+    for (uint32_t turned = 0; turned < ((header.flags & RuleHeader::kBothWays) ? 2 : 1); ++turned)
+        if (detail::are_ports(src, dst, turned) && detail::has_addresses(header, tables, packet, turned)) return true;
+    return false;
+}
+
+/// Whether the packet has all that the header `number` asks for.
 template <class Lanes, bool kOfMessages>
-MILLRACE_DEVICE bool header_matches(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
+MILLRACE_DEVICE bool header_matches(uint32_t number, const HeaderTables& tables, const Packet& packet,
                                     PayloadBuffers<Lanes, kOfMessages>& buffers) {
-    return has_flags(header.flags, header_flags(packet, buffers)) &&
-           has_endpoints(header, tables, packet, ports_of(tables, packet));
+    return has_flags(tables.headers[number].flags, header_flags(packet, buffers)) &&
+           has_endpoints(number, tables, packet, ports_of(tables, packet));
 }
 
 /// Reads a field; false where the packet has none.

@@ -18,7 +18,8 @@ enum class Answer : uint32_t {
 };
 
 /// A packet's kKeptWords words. From the front on the ids of the patterns that were found, some of them several times;
-/// from the back on the rules that are noted because of them, and what became of each. Or a decision.
+/// from the back on what was noted because of them: rules, and groups of rules without a pattern. Then, in place of the
+/// ids, the rules of these that the packet may meet, and what became of each. Or a decision.
 class KeptOfPacket {
 public:
     /// `patterns`: that the rules have.
@@ -26,84 +27,91 @@ public:
         : words_(words), wide_(patterns.size() > 0x10000) {}
 
     /// Ids that there is room for.
-    MILLRACE_DEVICE uint32_t room() const { return (wide_ ? 1 : 2) * (kKeptWords - kIds - 1); }
+    MILLRACE_DEVICE uint32_t room() const { return (wide_ ? 1 : 2) * (kKeptWords - kFront - 1); }
     MILLRACE_DEVICE void set_id(uint32_t i, uint32_t id) {
-        if (wide_) words_[kIds + i] = id;
-        else reinterpret_cast<uint16_t*>(words_ + kIds)[i] = static_cast<uint16_t>(id);
+        if (wide_) words_[kFront + i] = id;
+        else reinterpret_cast<uint16_t*>(words_ + kFront)[i] = static_cast<uint16_t>(id);
     }
     MILLRACE_DEVICE uint32_t id(uint32_t i) const {
-        return wide_ ? words_[kIds + i] : reinterpret_cast<const uint16_t*>(words_ + kIds)[i];
-    }
-    /// Whether one before it is the same.
-    MILLRACE_DEVICE bool is_repeated(uint32_t i) const {
-        const uint32_t own = id(i);
-        if (wide_) {
-            for (uint32_t k = 0; k < i; ++k)
-                if (words_[kIds + k] == own) return true;
-            return false;
-        }
-        // Two at once: of their difference from the own one either half is zero.
-        const uint32_t both = own * 0x10001u;
-#if MILLRACE_GPU
-#pragma unroll 1
-#endif
-        for (uint32_t k = 0; k < i / 2; ++k) {
-            const uint32_t differs = words_[kIds + k] ^ both;
-            if ((differs & 0xffff) == 0 || differs >> 16 == 0) return true;
-        }
-        return i % 2 == 1 && id(i - 1) == own;
+        return wide_ ? words_[kFront + i] : reinterpret_cast<const uint16_t*>(words_ + kFront)[i];
     }
     /// So many were found; if there is no room for all of them, they are not known. `flags`: header_flags of the
-    /// packet; 0 where nobody asks. No rule is noted yet.
-    MILLRACE_DEVICE void start(uint32_t count, uint16_t flags) {
+    /// packet; `ports`: ports_of; 0 where nobody asks. Nothing is noted yet.
+    MILLRACE_DEVICE void start(uint32_t count, uint16_t flags, PortPair ports) {
         words_[0] = (count <= room() ? count : kUnknown) | uint32_t{flags} << 16;
-        words_[1] = ids_known() ? 0 : kSome;
+        words_[1] = ports.src | uint32_t{ports.dst} << 16;
+        words_[2] = ids_known() ? 0 : kSome;
+        words_[3] = 0;
     }
     MILLRACE_DEVICE uint32_t ids() const { return words_[0] & kUnknown; }
     MILLRACE_DEVICE bool ids_known() const { return ids() != kUnknown; }
     MILLRACE_DEVICE uint16_t flags() const { return static_cast<uint16_t>(words_[0] >> 16); }
-
-    /// Notes a named rule, from several threads at once; `by_pattern`: a pattern led to it.
-    MILLRACE_DEVICE void add_rule(uint32_t named, bool by_pattern) {
-        const uint32_t i = take();
-        if (i < most_rules()) words_[kKeptWords - 1 - i] = named | (by_pattern ? 0 : kOther);
+    MILLRACE_DEVICE PortPair ports() const {
+        return {static_cast<uint16_t>(words_[1]), static_cast<uint16_t>(words_[1] >> 16)};
     }
-    /// Rules that were noted. There may be more of them than are known, or than there is room for.
-    MILLRACE_DEVICE uint32_t rules() const { return words_[1]; }
-    MILLRACE_DEVICE bool rules_known() const { return words_[1] <= most_rules(); }
-    MILLRACE_DEVICE uint32_t rule(uint32_t i) const { return words_[kKeptWords - 1 - i] & ~kOther; }
+
+    /// Notes a named rule that a pattern led to, or else a group; from several threads at once, as `add_rule`. Some
+    /// several times, as their patterns.
+    MILLRACE_DEVICE void note(uint32_t number, bool by_pattern) {
+        const uint32_t i = take(words_[2]);
+        if (i < most_noted()) words_[kKeptWords - 1 - i] = number | (by_pattern ? 0 : kOther);
+    }
+    /// How much was noted. That may be more than there is room for: then it is not known.
+    MILLRACE_DEVICE uint32_t count_noted() const { return words_[2]; }
+    MILLRACE_DEVICE bool noted_known() const { return words_[2] <= most_noted(); }
+    MILLRACE_DEVICE uint32_t noted(uint32_t i) const { return words_[kKeptWords - 1 - i] & ~kOther; }
     MILLRACE_DEVICE bool is_by_pattern(uint32_t i) const { return (words_[kKeptWords - 1 - i] & kOther) == 0; }
+    /// Whether one before it is the same.
+    MILLRACE_DEVICE bool is_repeated(uint32_t i) const {
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (uint32_t k = 0; k < i; ++k)
+            if (words_[kKeptWords - 1 - k] == words_[kKeptWords - 1 - i]) return true;
+        return false;
+    }
+
+    /// Adds a named rule that the packet may meet. No id is there then. Likewise there may be more than known.
+    MILLRACE_DEVICE void add_rule(uint32_t named, bool by_pattern) {
+        const uint32_t i = take(words_[3]);
+        if (i < most_rules()) words_[kFront + i] = named | (by_pattern ? 0 : kOther);
+    }
+    MILLRACE_DEVICE uint32_t rules() const { return words_[3]; }
+    MILLRACE_DEVICE bool rules_known() const { return noted_known() && words_[3] <= most_rules(); }
+    MILLRACE_DEVICE uint32_t rule(uint32_t i) const { return words_[kFront + i] & ~kOther; }
+    MILLRACE_DEVICE bool rule_is_by_pattern(uint32_t i) const { return (words_[kFront + i] & kOther) == 0; }
     /// Of a rule that is looked at: in place of the action of those that are met always.
     MILLRACE_DEVICE void set_answer(uint32_t i, Answer answer) {
-        words_[kKeptWords - 1 - i] |= static_cast<uint32_t>(answer) << named_rule::kActionShift;
+        words_[kFront + i] |= static_cast<uint32_t>(answer) << named_rule::kActionShift;
     }
     MILLRACE_DEVICE static Answer answer_of(uint32_t named) {
         return static_cast<Answer>(named >> named_rule::kActionShift & named_rule::kActions);
     }
 
     MILLRACE_DEVICE void decide(Decision decision) {
-        words_[1] = kDecided;
-        words_[kIds] = decision.detail;
-        words_[kIds + 1] = decision.outcome;
+        words_[0] = decision.detail;
+        words_[1] = decision.outcome;
+        words_[2] = kDecided;
     }
-    MILLRACE_DEVICE bool decided() const { return words_[1] == kDecided; }
-    MILLRACE_DEVICE Decision decision() const { return {words_[kIds], words_[kIds + 1]}; }
+    MILLRACE_DEVICE bool decided() const { return words_[2] == kDecided; }
+    MILLRACE_DEVICE Decision decision() const { return {words_[0], words_[1]}; }
 
 private:
-    static constexpr uint32_t kIds = 2, kUnknown = 0xffff;
+    static constexpr uint32_t kFront = 4, kUnknown = 0xffff;
     static constexpr uint32_t kSome = 0x40000000, kDecided = 0xffffffff;
     static constexpr uint32_t kOther = (named_rule::kNumbers + 1) / 2;
     static_assert(2 * kKeptWords < kUnknown);
 
-    MILLRACE_DEVICE uint32_t most_rules() const {
+    MILLRACE_DEVICE uint32_t most_noted() const {
         if (!ids_known()) return 0;
-        return kKeptWords - kIds - (wide_ ? ids() : (ids() + 1) / 2);
+        return kKeptWords - kFront - (wide_ ? ids() : (ids() + 1) / 2);
     }
-    MILLRACE_DEVICE uint32_t take() {
+    MILLRACE_DEVICE uint32_t most_rules() const { return kKeptWords - kFront - words_[2]; }
+    MILLRACE_DEVICE static uint32_t take(uint32_t& count) {
 #if MILLRACE_GPU
-        return atomicAdd(&words_[1], 1u);
+        return atomicAdd(&count, 1u);
 #else
-        return words_[1]++;
+        return count++;
 #endif
     }
 

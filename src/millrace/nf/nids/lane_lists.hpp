@@ -9,16 +9,18 @@ namespace millrace::nf::nids {
 /// No number of any list.
 inline constexpr uint32_t kNoNumber = 0xffffffffu;
 
-struct NumberList {
-    const uint32_t* first = nullptr;
+template <class T>
+struct List {
+    const T* first = nullptr;
     uint32_t count = 0;
 };
 
-template <class Lanes>
+/// `T`: what they are lists of, which a number alone makes.
+template <class Lanes, class T>
 class LaneLists {
 public:
     /// The list of a lane, for this lane to set before `join`.
-    MILLRACE_DEVICE NumberList& of(uint32_t lane) { return lists_.of(lane); }
+    MILLRACE_DEVICE List<T>& of(uint32_t lane) { return lists_.of(lane); }
 
     /// Puts the lists one behind the other, the lowest lane's first; all lanes at once. How many numbers they have.
     MILLRACE_DEVICE uint32_t join([[maybe_unused]] Lanes lanes) {
@@ -41,9 +43,9 @@ public:
 #endif
     }
 
-    /// The numbers from the `base`th on, one for each lane; kNoNumber behind the last of `total`. All lanes at once.
-    MILLRACE_DEVICE PerLane<uint32_t, Lanes> numbers(uint32_t base, uint32_t total, [[maybe_unused]] Lanes lanes) {
-        PerLane<uint32_t, Lanes> numbers;
+    /// What they have from the `base`th on, one for each lane; kNoNumber behind the last of `total`. All lanes at once.
+    MILLRACE_DEVICE PerLane<T, Lanes> next(uint32_t base, uint32_t total, [[maybe_unused]] Lanes lanes) {
+        PerLane<T, Lanes> numbers;
 #if MILLRACE_GPU
         numbers.of(0) = number(base + lanes.rank(), total, [&](auto own, uint32_t lane) {
             return Lanes::count == 1 ? own : __shfl_sync(lanes.mask(), own, static_cast<int>(lane), Lanes::count);
@@ -53,7 +55,7 @@ public:
             uint32_t owner = Lanes::count - 1;
             while (before_.of(owner) > base + lane) --owner;
             const uint32_t at = base + lane - before_.of(owner);
-            numbers.of(lane) = base + lane < total ? lists_.of(owner).first[at] : kNoNumber;
+            numbers.of(lane) = base + lane < total ? lists_.of(owner).first[at] : T{kNoNumber};
         }
 #endif
         return numbers;
@@ -63,18 +65,18 @@ private:
 #if MILLRACE_GPU
     /// `ask` gives what another lane has of a value that each lane has.
     template <class Ask>
-    MILLRACE_DEVICE uint32_t number(uint32_t i, uint32_t total, Ask&& ask) {
+    MILLRACE_DEVICE T number(uint32_t i, uint32_t total, Ask&& ask) {
         uint32_t owner = 0;  // the last lane with at most `i` numbers before its own
         for (unsigned step = Lanes::count / 2; step > 0; step /= 2)
             if (ask(before_.of(0), owner + step) <= i) owner += step;
-        const auto first = reinterpret_cast<const uint32_t*>(
+        const auto first = reinterpret_cast<const T*>(
             ask(reinterpret_cast<unsigned long long>(lists_.of(0).first), owner));
         const uint32_t at = i - ask(before_.of(0), owner);
-        return i < total ? first[at] : kNoNumber;
+        return i < total ? first[at] : T{kNoNumber};
     }
 #endif
 
-    PerLane<NumberList, Lanes> lists_;
+    PerLane<List<T>, Lanes> lists_;
     PerLane<uint32_t, Lanes> before_;  ///< numbers of the lanes before
 };
 

@@ -251,8 +251,21 @@ struct PortSet {
 struct PortRange {
     uint16_t low, high;
 };
-/// Sets of ports that a bit tells of, see PortClasses; of those beyond, their ranges do.
-inline constexpr uint32_t kMaxClassedSets = 4096;
+/// Which of the sets of ports that a header asks for a port is in, as PortClasses has them.
+namespace port_bits {
+inline constexpr uint32_t kSrc = 1, kDst = 2, kApplication = 4;
+inline constexpr uint32_t kBits = 4, kInWord = 32 / kBits, kAll = (1u << kBits) - 1;
+}  // namespace port_bits
+/// Headers that these bits are there for, at most.
+inline constexpr uint32_t kMaxClassedHeaders = 0xffff;
+
+/// What a list has of a rule, or of a group of rules with the same header: its number, and what refuses most packets.
+struct alignas(8) Listed {
+    uint32_t number = 0;
+    uint16_t flags = 0;  ///< the header's
+    uint16_t header = kMaxClassedHeaders;  ///< its number; kMaxClassedHeaders: its ports are asked elsewhere
+};
+static_assert(sizeof(Listed) == 8);
 
 /// The first of n sorted, disjoint ranges that ends at or behind `value`; n when none does.
 template <class Ranges, class T>

@@ -39,7 +39,7 @@ public:
         out_.state = compile_state(out_.rules, out_.compiled, before_);
         finish_patterns();
         out_.without_pattern.build();
-        out_.port_classes = classify_ports(out_.port_sets, out_.port_ranges);
+        out_.port_classes = classify_ports(out_.headers, out_.port_sets, out_.port_ranges);
         return std::move(out_);
     }
 
@@ -171,12 +171,13 @@ private:
     }
 
     /// The rule as the list of its pattern names it.
-    uint32_t named(uint32_t index) {
+    Listed named(uint32_t index) {
         const CompiledRule& rule = out_.compiled[index];
-        out_.asks_more = out_.asks_more || !asks_for_nothing_more(rule);
-        if (!asks_for_nothing_more(rule)) return index;
+        const bool always = asks_for_nothing_more(rule);
+        out_.asks_more = out_.asks_more || !always;
         const uint32_t action = rule.action & CompiledRule::kActions;
-        return named_rule::kAlways | action << named_rule::kActionShift | index;
+        return listed(always ? named_rule::kAlways | action << named_rule::kActionShift | index : index, rule.header,
+                      rule.flags);
     }
 
     /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a
@@ -207,12 +208,12 @@ private:
     void finish_patterns() {
         for (std::vector<uint32_t>& rules : rules_of_pattern_) {
             leave_out_what_others_decide(rules);
-            const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
+            out_.by_pattern.push_back({.first = static_cast<uint32_t>(out_.pattern_rules.size()),
+                                       .count = static_cast<uint32_t>(rules.size())});
             if (rules.size() == 1) {
-                out_.by_pattern.push_back({named(rules.front()), 1});
+                out_.by_pattern.back().only = named(rules.front());
                 continue;
             }
-            out_.by_pattern.push_back({first, static_cast<uint32_t>(rules.size())});
             for (const uint32_t rule : rules) out_.pattern_rules.push_back(named(rule));
         }
         out_.patterns = std::make_shared<const pattern::PatternSet>(std::move(patterns_));
@@ -255,8 +256,9 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.header.port_sets, port_sets);
     image.attach(tables.header.port_ranges, port_ranges);
     image.attach(tables.header.port_classes, port_classes.of_port);
-    image.attach(tables.header.class_sets, port_classes.sets);
+    image.attach(tables.header.class_bits, port_classes.bits);
     tables.header.class_words = port_classes.words;
+    tables.header.classed_headers = port_classes.headers;
     image.attach(tables.options.ops, ops);
     image.attach(tables.options.literals, literals);
     regexes.attach(image, tables.options.regex);

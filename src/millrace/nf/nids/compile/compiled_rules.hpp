@@ -34,7 +34,7 @@ struct CompiledRules {
     std::vector<PortRange> port_ranges;
     PortClasses port_classes;  ///< of both
     std::vector<PatternRules> by_pattern;
-    std::vector<uint32_t> pattern_rules;
+    std::vector<Listed> pattern_rules;
     bool asks_more = false;         ///< as of NidsTables
     bool spans = false;             ///< whether any rule may be met across segments of a TCP stream
     bool spans_from_start = false;  ///< as of NidsTables

@@ -13,6 +13,12 @@ constexpr uint64_t kFewAddresses = uint64_t{1} << 27;
 constexpr size_t kTopsPerStart = 4;
 constexpr unsigned kMaxTopBits = 16;
 
+std::vector<Listed> listed_by(const std::vector<uint32_t>& numbers, const std::vector<Listed>& listed) {
+    std::vector<Listed> list;
+    for (const uint32_t number : numbers) list.push_back(listed[number]);
+    return list;
+}
+
 bool is_few(const RangeList<uint32_t>& ranges) { return size_of(ranges) <= kFewAddresses; }
 
 }  // namespace
@@ -48,11 +54,11 @@ void RangeIndexBuilder::make_tops() {
     }
 }
 
-void RangeIndexBuilder::attach(nf::Image& image, RangeIndex& view) const {
+void RangeIndexBuilder::attach(nf::Image& image, RangeIndex& view, const std::vector<Listed>& listed) const {
     image.attach(view.starts, starts_);
     image.attach(view.tops, tops_);
     image.attach(view.begin, begin_);
-    image.attach_some(view.groups, numbers_);
+    image.attach_some(view.groups, listed_by(numbers_, listed));
     view.shift = shift_;
 }
 
@@ -104,11 +110,14 @@ void HeaderIndex::build() {
 }
 
 void HeaderIndex::attach(nf::Image& image, NidsTables& tables) const {
-    by_source_.attach(image, tables.by_source);
-    by_destination_.attach(image, tables.by_destination);
-    by_source_port_.attach(image, tables.by_source_port);
-    by_destination_port_.attach(image, tables.by_destination_port);
-    image.attach_some(tables.only_ipv6, only_ipv6_);
+    std::vector<Listed> groups;
+    for (const RuleGroup& group : groups_)
+        groups.push_back(listed(static_cast<uint32_t>(groups.size()), group.header, group.flags));
+    by_source_.attach(image, tables.by_source, groups);
+    by_destination_.attach(image, tables.by_destination, groups);
+    by_source_port_.attach(image, tables.by_source_port, groups);
+    by_destination_port_.attach(image, tables.by_destination_port, groups);
+    image.attach_some(tables.only_ipv6, listed_by(only_ipv6_, groups));
     image.attach_some(tables.groups, groups_);
     image.attach_some(tables.grouped_rules, grouped_rules_);
     tables.without_pattern = rules_ > 0;

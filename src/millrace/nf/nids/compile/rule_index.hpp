@@ -1,6 +1,7 @@
 // Where devices look for the rules that no pattern leads to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -11,6 +12,11 @@
 
 namespace millrace::nf::nids {
 
+/// What lists have of the rule, or group, with that number.
+inline Listed listed(uint32_t number, uint32_t header, uint16_t flags) {
+    return {number, flags, static_cast<uint16_t>(std::min(header, kMaxClassedHeaders))};
+}
+
 /// Lists of numbers by ranges of a value, as RangeIndex has them.
 class RangeIndexBuilder {
 public:
@@ -19,7 +25,8 @@ public:
     void add(uint32_t low, uint32_t high, uint32_t number) { entries_.push_back({low, high, number}); }
     /// Makes the lists of what was added.
     void build();
-    void attach(nf::Image& image, RangeIndex& view) const;
+    /// `listed`: what the lists have of each number.
+    void attach(nf::Image& image, RangeIndex& view, const std::vector<Listed>& listed) const;
 
 private:
     struct Entry {

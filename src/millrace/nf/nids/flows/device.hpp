@@ -89,14 +89,20 @@ struct FlowsHalf {
     MILLRACE_DEVICE static void find(const Packet& packet, const Tables& tables, uint32_t* words, Lanes lanes) {
         InParts::find(packet, tables.rules, words, lanes, RuleHeader::kFlow);
     }
-    MILLRACE_DEVICE static uint32_t candidates(Packet& packet, const Tables& tables, uint32_t* words) {
-        return InParts::candidates(packet, tables.rules, words);
+    MILLRACE_DEVICE static uint32_t candidates(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::candidates(tables.rules, words);
     }
     MILLRACE_DEVICE static void sift(Packet& packet, const Tables& tables, uint32_t* words, uint32_t candidate) {
         InParts::sift(packet, tables.rules, words, candidate);
     }
-    MILLRACE_DEVICE static uint32_t remaining(const Packet&, const Tables& tables, uint32_t* words) {
-        return InParts::remaining(tables.rules, words);
+    MILLRACE_DEVICE static uint32_t sifted(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::sifted(tables.rules, words);
+    }
+    MILLRACE_DEVICE static void check(Packet& packet, const Tables& tables, uint32_t* words, uint32_t noted) {
+        InParts::check(packet, tables.rules, words, noted);
+    }
+    MILLRACE_DEVICE static uint32_t checked(const Packet&, const Tables& tables, uint32_t* words) {
+        return InParts::checked(tables.rules, words);
     }
     template <class Lanes>
     MILLRACE_DEVICE static void judge(Packet& packet, const Tables& tables, uint32_t* words, uint32_t piece,
