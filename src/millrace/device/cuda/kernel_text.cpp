@@ -102,8 +102,7 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
                                 node.type->emits_events, at_last, stage_name(index));
             for (const char* const part : {"candidates", "sift", "sifted", "check", "checked", "judge", "conclude"})
                 text += ", " + function(part);
-            text += ");\n" +
-                    lap(index);
+            text += ");\n" + lap(index);
             continue;
         }
         text += fmt::format("    run_stage<{}, {}, {}>(batch, block, counts.data(), {}, {});\n", lanes(node),

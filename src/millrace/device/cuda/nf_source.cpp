@@ -48,10 +48,10 @@ struct PartSignature {
     bool is_const, counted, by_lanes;
 };
 constexpr PartSignature kParts[] = {
-    {"find", "void", true, false, true},      {"candidates", "unsigned", true, false, false},
-    {"sift", "void", false, true, false},     {"sifted", "unsigned", true, false, false},
-    {"check", "void", false, true, false},    {"checked", "unsigned", true, false, false},
-    {"judge", "void", false, true, true},     {"conclude", "Decision", false, false, false}};
+    {"find", "void", true, false, true},   {"candidates", "unsigned", true, false, false},
+    {"sift", "void", false, true, false},  {"sifted", "unsigned", true, false, false},
+    {"check", "void", false, true, false}, {"checked", "unsigned", true, false, false},
+    {"judge", "void", false, true, true},  {"conclude", "Decision", false, false, false}};
 
 std::string part_functions(const nf::Type& type, unsigned lanes) {
     std::string text = "using millrace::Decision;\n";

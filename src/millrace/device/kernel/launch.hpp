@@ -328,14 +328,13 @@ MILLRACE_DEVICE void judge_stage(const BatchView& batch, const BlockPackets& blo
         [&](uint32_t i, uint32_t k) { run(sift, i, k); });
     block.spread<1>([&](uint32_t i) { return run(sifted, i); }, [&](uint32_t i, uint32_t k) { run(check, i, k); });
     const Lanes<LaneCount> lanes;
-    block.spread<LaneCount>(
-        [&](uint32_t i) { return run(checked, i); },
-        [&](uint32_t i, uint32_t k) {
-            with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
-                judge(&packet, tables, kept, k);
-                if constexpr (kKeepsEvents) lanes.once([&] { put_back(i, packet); });
-            });
-        });
+    block.spread<LaneCount>([&](uint32_t i) { return run(checked, i); },
+                            [&](uint32_t i, uint32_t k) {
+                                with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
+                                    judge(&packet, tables, kept, k);
+                                    if constexpr (kKeepsEvents) lanes.once([&] { put_back(i, packet); });
+                                });
+                            });
     block.each_waiting([&](uint32_t i) {
         with(i, [&](Packet& packet, const void* tables, uint32_t* kept) {
             const Decision decision = conclude(&packet, tables, kept);

@@ -116,9 +116,8 @@ public:
     /// groups of an index. By one lane.
     MILLRACE_DEVICE void note(uint32_t which, KeptOfPacket& kept) const {
         const bool by_pattern = which < kept.ids();
-        const List<Listed> list = by_pattern
-                                      ? rules_of(tables_.by_pattern[kept.id(which)])
-                                      : detail::groups_without_pattern(tables_, packet_, which - kept.ids());
+        const List<Listed> list = by_pattern ? rules_of(tables_.by_pattern[kept.id(which)])
+                                             : detail::groups_without_pattern(tables_, packet_, which - kept.ids());
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
@@ -306,7 +305,14 @@ private:
     /// Whether it has all of that but the header, which it has, or lacks only an HTTP message's begin.
     MILLRACE_DEVICE bool may_meet_else(uint32_t number) const {
         const CompiledRule& rule = tables_.rules[number];
-        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
+        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) &&
+               examination_.has_fields(rule, is_open(rule));
+    }
+    /// Whether several segments together may meet it, where these are looked at.
+    MILLRACE_DEVICE bool is_open(const CompiledRule& rule) const {
+        if constexpr (requires { alerts_.not_met(rule, 0u); })
+            return (rule.action & (CompiledRule::kSpans | CompiledRule::kOfMessage)) != 0;
+        return false;
     }
     /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
     MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {

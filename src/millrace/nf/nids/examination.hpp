@@ -67,10 +67,31 @@ struct NidsTables {
 /// Protocols in the keys of indexes by port.
 enum class PortKey : uint32_t { tcp, udp, icmp, other };
 
+/// What lies at the start of what a rule is held against.
+struct StartOfBytes {
+    uint32_t first_bytes = 0;
+    bool is_http_head = false;
+};
+
 namespace detail {
-MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule) {
-    for (uint32_t i = 0; i < rule.fields; ++i)
-        if (!has_field(packet, tables.ops[rule.first_op + i])) return false;
+MILLRACE_DEVICE uint32_t first_bytes(const uint8_t* data, uint32_t bytes) {
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < 4; ++i) value = value << 8 | (i < bytes ? data[i] : 0u);
+    return value;
+}
+/// `is_open`: the start is not asked.
+MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule,
+                                     StartOfBytes start, bool is_open) {
+    for (uint32_t i = 0; i < rule.fields; ++i) {
+        const Op& op = tables.ops[rule.first_op + i];
+        const auto field = static_cast<Field>(op.mode);
+        if (field < Field::first_bytes) {
+            if (!has_field(packet, op)) return false;
+            continue;
+        }
+        const uint32_t value = field == Field::first_bytes ? start.first_bytes : start.is_http_head;
+        if (!is_open && (value & op.data) != op.value) return false;
+    }
     return true;
 }
 template <class Lanes, bool kOfMessages>
@@ -111,17 +132,19 @@ public:
     /// by their flags, without a call.
     MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
         return has_flags(flags, flags_) &&
-               (!(flags & RuleHeader::kEndpoints) ||
-                has_endpoints(header, tables_.header, packet_, ports_));
+               (!(flags & RuleHeader::kEndpoints) || has_endpoints(header, tables_.header, packet_, ports_));
     }
     MILLRACE_DEVICE bool begins_http() const { return (flags_ & RuleHeader::kHttp) != 0; }
     /// Whether it has a header, but for that an HTTP message begins with it.
     MILLRACE_DEVICE bool may_have_header(uint16_t flags, uint32_t header) const {
         return has_header(static_cast<uint16_t>(flags & ~RuleHeader::kHttp), header);
     }
-    /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
-    MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
-        return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
+    /// Whether it has what a rule asks for of other headers, and at the start; `is_open`: whatever stands there, as the
+    /// rule may be met by this and other segments together. Each lane may ask of another rule.
+    MILLRACE_DEVICE bool has_fields(const CompiledRule& rule, bool is_open) const {
+        if (rule.fields == 0) return true;
+        const StartOfBytes start{detail::first_bytes(buffers_.data(), buffers_.bytes()), begins_http()};
+        return detail::has_fields(packet_, tables_.options, rule, start, is_open);
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
     MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {

@@ -62,7 +62,7 @@ MILLRACE_DEVICE constexpr bool is_of_body(Buffer buffer) {
            buffer == Buffer::http_response_body_part;
 }
 
-/// A number that a packet's headers hold.
+/// A number that a packet's headers hold, or what lies at the start of what a rule is held against.
 enum class Field : uint8_t {
     payload_bytes,
     ip_ttl,
@@ -79,6 +79,9 @@ enum class Field : uint8_t {
     icmp_code,
     icmp_id,
     icmp_seq,
+    // No rule asks for these; see start_checks.
+    first_bytes,   ///< four, the first one highest; 0 for those behind the payload's end
+    is_http_head,  ///< 1 where an HTTP message begins
 };
 
 enum class OpKind : uint8_t {
@@ -169,7 +172,7 @@ struct alignas(16) CompiledRule {
     uint32_t header = 0;  ///< the RuleHeader's number
     uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
-    uint8_t fields = 0;       ///< how many of the first operations look at headers
+    uint8_t fields = 0;       ///< how many of the first operations look at a Field
     uint8_t action = 0;       ///< kPass, kDrop, kSilent: none of these is an alert; and those from kSpans on
     uint16_t state_rule = 0;  ///< its place among those of StateTables, and 1; 0: it is none of them
 
@@ -262,7 +265,7 @@ inline constexpr uint32_t kMaxClassedHeaders = 0xffff;
 /// What a list has of a rule, or of a group of rules with the same header: its number, and what refuses most packets.
 struct alignas(8) Listed {
     uint32_t number = 0;
-    uint16_t flags = 0;  ///< the header's
+    uint16_t flags = 0;                    ///< the header's
     uint16_t header = kMaxClassedHeaders;  ///< its number; kMaxClassedHeaders: its ports are asked elsewhere
 };
 static_assert(sizeof(Listed) == 8);

@@ -6,6 +6,7 @@
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/compile/fast_pattern.hpp"
 #include "millrace/nf/nids/compile/span.hpp"
+#include "millrace/nf/nids/compile/start_checks.hpp"
 
 namespace millrace::nf::nids {
 namespace {
@@ -31,7 +32,7 @@ public:
                 lowered = lower(rule, pattern, out_.regexes);
             }
             if (rule.unsupported.empty()) {
-                add(std::move(rule), lowered, pattern);
+                add(std::move(rule), std::move(lowered), pattern);
             } else {
                 out_.unsupported.push_back(std::move(rule));
             }
@@ -44,16 +45,18 @@ public:
     }
 
 private:
-    void add(Rule rule, const LoweredRule& lowered, const std::string& pattern) {
+    void add(Rule rule, LoweredRule lowered, const std::string& pattern) {
         const auto index = static_cast<uint32_t>(out_.rules.size());
         CompiledRule compiled;
         compiled.first_op = static_cast<uint32_t>(out_.ops.size());
-        compiled.ops = static_cast<uint16_t>(lowered.ops.size());
         const auto looks_at_headers = [](const Op& op) {
             return op.kind == OpKind::field_range || op.kind == OpKind::field_mask;
         };
         const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
-        compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
+        const std::vector<Op> starts = start_checks(lowered);
+        compiled.fields = static_cast<uint8_t>(static_cast<size_t>(behind - lowered.ops.begin()) + starts.size());
+        lowered.ops.insert(behind, starts.begin(), starts.end());
+        compiled.ops = static_cast<uint16_t>(lowered.ops.size());
         compiled.action = action_of(rule);
         if (messages_ && of_message(rule)) {
             const bool of_body = std::any_of(lowered.ops.begin(), lowered.ops.end(), [](const Op& op) {

@@ -63,8 +63,7 @@ std::vector<Candidate> candidates_of(const Rule& rule) {
 constexpr uint32_t kFewUses = 4;
 /// The same, where most of the rules that have it have marked it: what stands in ordinary traffic is seldom marked.
 constexpr uint32_t kSomeUses = 64;
-/// Patterns of three bytes that are searched for, those that most rules have: each passes a filter with any fourth
-/// byte.
+/// Patterns of three bytes that are searched for: each passes a filter with any fourth byte.
 constexpr size_t kFewOfThreeBytes = 8;
 /// Rules that may be looked at for most packets in place of a search.
 constexpr size_t kFewBroadRules = 4;
@@ -73,15 +72,19 @@ constexpr uint64_t kFewPorts = 4096;
 /// A content within so many bytes of its buffer's beginning is looked at quickly.
 constexpr int64_t kNear = 64;
 
-/// Whether few packets have such headers, or the rule is done with others after a look at their first bytes.
-bool is_narrow(const Rule& rule) {
-    if (rule.application != Application::none) return true;
-    if (!rule.both_ways && std::min(size_of(rule.src_ports), size_of(rule.dst_ports)) <= kFewPorts) return true;
+/// Whether a look at a payload's first bytes is enough to be done with the rule, mostly.
+bool is_near(const Rule& rule) {
     return std::any_of(rule.terms.begin(), rule.terms.end(), [](const Term& term) {
         const auto* content = std::get_if<Content>(&term.option);
         return content != nullptr && !content->negated && content->depth && content->depth->slot < 0 &&
                content->depth->value <= kNear;
     });
+}
+/// Whether few packets have such headers, or the rule is done with others after a look at their first bytes.
+bool is_narrow(const Rule& rule) {
+    if (rule.application != Application::none) return true;
+    if (!rule.both_ways && std::min(size_of(rule.src_ports), size_of(rule.dst_ports)) <= kFewPorts) return true;
+    return is_near(rule);
 }
 
 }  // namespace
@@ -97,18 +100,31 @@ FastPatterns::FastPatterns(const std::vector<Rule>& rules) {
             windows_.learn(bytes);
         }
     }
-    std::map<std::string, size_t> of_three;  // rules that would have them as their pattern
+    // Rules that could be found by them, and of these those of which whole payloads would be searched otherwise.
+    struct Spared {
+        size_t searches = 0, looks = 0;
+        bool operator<(const Spared& other) const {
+            return searches != other.searches ? searches < other.searches : looks < other.looks;
+        }
+    };
+    std::map<std::string, Spared> of_three;
     size_t broad = 0;
     for (const Rule& rule : rules) {
         if (!rule.unsupported.empty()) continue;
         const std::string pattern = best_of(rule);
         if (pattern.empty() || pattern.size() >= kFilterable) continue;
-        if (pattern.size() + 1 == kFilterable) ++of_three[pattern];
-        else broad += !is_narrow(rule);
+        if (pattern.size() + 1 < kFilterable) broad += !is_narrow(rule);
+        std::set<std::string> own;
+        for (Candidate& candidate : candidates_of(rule))
+            if (candidate.bytes.size() + 1 == kFilterable) own.insert(std::move(candidate.bytes));
+        for (const std::string& bytes : own) {
+            of_three[bytes].searches += rule.application == Application::none && !is_near(rule);
+            ++of_three[bytes].looks;
+        }
     }
     short_ones_by_header_ = broad <= kFewBroadRules;
-    std::vector<std::pair<std::string, size_t>> most(of_three.begin(), of_three.end());
-    std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::vector<std::pair<std::string, Spared>> most(of_three.begin(), of_three.end());
+    std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return b.second < a.second; });
     most.resize(std::min(most.size(), kFewOfThreeBytes));
     for (auto& [pattern, count] : most) of_three_bytes_.insert(std::move(pattern));
 }
@@ -131,8 +147,16 @@ std::string FastPatterns::best_of(const Rule& rule) const {
     return best == candidates.end() ? std::string() : std::move(best->bytes);
 }
 
+std::string FastPatterns::filterable_of(const Rule& rule) const {
+    std::string best = best_of(rule);
+    if (best.empty() || best.size() >= kFilterable || of_three_bytes_.contains(best)) return best;
+    for (Candidate& candidate : candidates_of(rule))
+        if (of_three_bytes_.contains(candidate.bytes)) return std::move(candidate.bytes);
+    return best;
+}
+
 std::string FastPatterns::of(const Rule& rule) const {
-    std::string pattern = best_of(rule);
+    std::string pattern = filterable_of(rule);
     // A rule that is one content and no more need not be looked at where all of it was found.
     if (rule.terms.size() > 1) pattern = std::string(windows_.from_the_rarest(pattern));
     pattern = std::string(RareWindows::without_a_run(pattern));

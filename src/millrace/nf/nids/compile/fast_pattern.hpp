@@ -31,6 +31,8 @@ public:
 
 private:
     std::string best_of(const Rule& rule) const;
+    /// The best, or where that is too short for a filter, another that the filter has.
+    std::string filterable_of(const Rule& rule) const;
 
     struct Uses {
         uint32_t rules = 0;   ///< that have a content with these bytes
