@@ -33,7 +33,7 @@ inline constexpr uint32_t kMaxStages = 16;
 inline constexpr uint32_t kNoDetail = 0xffffffffu;
 
 /// Words that a device half in parts keeps of each packet between them; see nf::Parts.
-inline constexpr uint32_t kKeptWords = 192;
+inline constexpr uint32_t kKeptWords = 256;
 
 /// The order key of a packet that needs no ticket; see nf/nf.hpp.
 inline constexpr uint32_t kNoOrderKey = 0xffffffffu;

@@ -80,6 +80,20 @@ TEST(FastPatterns, OfThreeBytesAreFew) {
     EXPECT_EQ(patterns.of(rules[7]), "") << "the ninth";
 }
 
+TEST(FastPatterns, OfThreeBytesSpareSearchesOfWholePayloads) {
+    std::vector<Rule> rules;
+    for (char c = 'a'; c < 'a' + 8; ++c)
+        rules.insert(rules.end(), 3, rule(std::string("content:\"xy") + c + "\"; depth:9;"));
+    const std::string to_https = "alert tcp any any -> any 443";
+    rules.push_back(rule("content:\"|17 03 03|\"; content:\"|18 03 03|\"; distance:2;", to_https));
+    rules.push_back(rule("content:\"|18 03 03|\"; content:\"|02|\"; distance:2;", to_https));
+    const FastPatterns patterns(rules);
+    EXPECT_EQ(patterns.of(rules[25]), "\x18\x03\x03") << "two rules would have a payload searched for it";
+    EXPECT_EQ(patterns.of(rules[24]), "\x18\x03\x03") << "the filter has it, and not the first one";
+    EXPECT_EQ(patterns.of(rules[0]), "xya");
+    EXPECT_EQ(patterns.of(rules[23]), "") << "a look at nine bytes is no search";
+}
+
 TEST(FastPatterns, AreNotThoseOfRulesThatAreNotApplied) {
     std::vector<Rule> rules(9, rule("content:\"common\"; fast_pattern; content:\"rare one\";"));
     for (size_t i = 1; i < rules.size(); ++i) rules[i].refuse("a test");

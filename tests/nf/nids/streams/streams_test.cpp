@@ -71,7 +71,10 @@ const Kind kKinds[] = {
     {"content:\"first-part\"; depth:12; content:\"second\"; offset:14;", ".first-part...second.."},
     {"content:\"ab\"; content:\"yz\"; distance:0;", "....ab....yz..."},
     {"content:\"have-this\"; content:!\"never-that\"; isdataat:3,relative;", "...have-this....."},
+    {"content:\"AbZ\"; nocase; startswith; content:\"yz\"; offset:9;", "aBz......yz..."},
 };
+/// Whether a rule says where in the stream something stands.
+bool counts_from_start(uint32_t kind) { return kind == 8 || kind == 11; }
 
 /// In two pieces, cut at each byte; every cut is a session of its own, and all are mixed.
 TEST(NidsStreams, FindARuleThatIsCutAtEachOfItsBytes) {
@@ -107,8 +110,7 @@ TEST(NidsStreams, FindRulesInAnyNumberOfPieces) {
     std::vector<uint32_t> wanted;
     for (uint32_t i = 0; i < 120; ++i) {
         const uint32_t k = i % std::size(kKinds);
-        const bool counts_from_start = k == 8;
-        const std::string noise(counts_from_start ? 0 : rng() % 900, '-');
+        const std::string noise(counts_from_start(k) ? 0 : rng() % 900, '-');
         const std::string text = noise + kKinds[k].text + std::string(1000 - noise.size(), '-');
         sessions.emplace_back(i, static_cast<uint32_t>(rng()));
         wanted.push_back(k);

@@ -87,6 +87,31 @@ bool is_narrow(const Rule& rule) {
     return is_near(rule);
 }
 
+/// A rule whose contents are all too short for a filter.
+struct ShortRule {
+    std::set<std::string> of_three;  ///< those of three bytes
+    bool is_searched = false;        ///< it would be looked for in whole payloads
+};
+
+/// Contents that spare most searches of whole payloads, and then most looks at rules; one after the other, as what a
+/// rule has besides a chosen one spares nothing.
+std::set<std::string> sparing_most(std::vector<ShortRule> rules) {
+    std::set<std::string> chosen;
+    while (chosen.size() < kFewOfThreeBytes) {
+        std::map<std::string, std::pair<size_t, size_t>> spared;
+        for (const ShortRule& rule : rules)
+            for (const std::string& bytes : rule.of_three) {
+                spared[bytes].first += rule.is_searched;
+                ++spared[bytes].second;
+            }
+        const auto most = std::ranges::max_element(spared, {}, [](const auto& one) { return one.second; });
+        if (most == spared.end()) break;
+        std::erase_if(rules, [&](const ShortRule& rule) { return rule.of_three.contains(most->first); });
+        chosen.insert(most->first);
+    }
+    return chosen;
+}
+
 }  // namespace
 
 FastPatterns::FastPatterns(const std::vector<Rule>& rules) {
@@ -100,33 +125,20 @@ FastPatterns::FastPatterns(const std::vector<Rule>& rules) {
             windows_.learn(bytes);
         }
     }
-    // Rules that could be found by them, and of these those of which whole payloads would be searched otherwise.
-    struct Spared {
-        size_t searches = 0, looks = 0;
-        bool operator<(const Spared& other) const {
-            return searches != other.searches ? searches < other.searches : looks < other.looks;
-        }
-    };
-    std::map<std::string, Spared> of_three;
+    std::vector<ShortRule> short_ones;
     size_t broad = 0;
     for (const Rule& rule : rules) {
         if (!rule.unsupported.empty()) continue;
         const std::string pattern = best_of(rule);
         if (pattern.empty() || pattern.size() >= kFilterable) continue;
         if (pattern.size() + 1 < kFilterable) broad += !is_narrow(rule);
-        std::set<std::string> own;
+        ShortRule& own = short_ones.emplace_back();
+        own.is_searched = rule.application == Application::none && !is_near(rule);
         for (Candidate& candidate : candidates_of(rule))
-            if (candidate.bytes.size() + 1 == kFilterable) own.insert(std::move(candidate.bytes));
-        for (const std::string& bytes : own) {
-            of_three[bytes].searches += rule.application == Application::none && !is_near(rule);
-            ++of_three[bytes].looks;
-        }
+            if (candidate.bytes.size() + 1 == kFilterable) own.of_three.insert(std::move(candidate.bytes));
     }
     short_ones_by_header_ = broad <= kFewBroadRules;
-    std::vector<std::pair<std::string, Spared>> most(of_three.begin(), of_three.end());
-    std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return b.second < a.second; });
-    most.resize(std::min(most.size(), kFewOfThreeBytes));
-    for (auto& [pattern, count] : most) of_three_bytes_.insert(std::move(pattern));
+    of_three_bytes_ = sparing_most(std::move(short_ones));
 }
 
 std::string FastPatterns::best_of(const Rule& rule) const {
