@@ -123,27 +123,35 @@ MILLRACE_DEVICE uint64_t places_within(int32_t base, int32_t first, int32_t behi
     return low >= high ? 0 : ~uint64_t{0} << low & ~uint64_t{0} >> (64 - high);
 }
 
-/// Of the words [from, to), one to eight: places in a run of one byte, upper and lower case alike, that are not among
-/// its first. Bit 0 is the first place.
+/// Of four bytes, a bit for each that equals the one before it; `before`: the four before them.
+MILLRACE_DEVICE uint32_t equal_to_those_before(uint32_t before, uint32_t own) {
+    const uint32_t differs = own ^ funnel_right(before, own, 24);
+    const uint32_t high_bits = ((differs & 0x7f7f7f7fu) + 0x7f7f7f7fu) | differs;
+    return (~high_bits >> 7 & 0x01010101u) * 0x10204080u >> 28;
+}
+/// Of the words [from, to), one to eight: places in a run of one byte, upper and lower case alike, behind its first
+/// place and at least four before its end. Bit 0 is the first place.
 MILLRACE_DEVICE_CALL uint64_t places_within_runs(const Text& text, uint32_t from, uint32_t to) {
-    uint64_t within = 0;
+    uint64_t equal = 0;
     uint32_t before = from > 0 ? exactly_folded(text.half(2 * from - 1)) : 0;
-    uint32_t own = exactly_folded(text.half(2 * from));
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
     for (uint32_t h = 2 * from; h < 2 * to; ++h) {
-        const uint32_t next = exactly_folded(text.half(h + 1));
-        // Four bytes among others like them: the run has begun before their first, and reaches behind their last.
-        if (before == own && own == next && own == (own & 0xff) * 0x01010101u && 4 * h >= text.first() + 4)
-            within |= uint64_t{15} << 4 * (h - 2 * from);
+        const uint32_t own = exactly_folded(text.half(h));
+        equal |= uint64_t{equal_to_those_before(before, own)} << 4 * (h - 2 * from);
         before = own;
-        own = next;
     }
-    return within;
+    const uint64_t behind = equal_to_those_before(before, exactly_folded(text.half(2 * to)));
+    const uint32_t places = 8 * (to - from);
+    uint64_t within = equal;
+    for (uint32_t k = 1; k < 4; ++k) within &= equal >> k | behind << (places - k);
+    // Nothing is before the first byte.
+    return within & places_within(static_cast<int32_t>(8 * from), static_cast<int32_t>(text.first()) + 1,
+                                  static_cast<int32_t>(text.behind()));
 }
-/// Places of 64 that passed the filter, above which they may be those of a run.
-inline constexpr uint32_t kManyPassing = 16;
+/// So many of the places in some words pass the filter that they may be those of a run.
+MILLRACE_DEVICE bool are_many(uint32_t passing, uint32_t words) { return passing > smaller(16u, 4 * words); }
 
 MILLRACE_DEVICE uint32_t bit_count(uint64_t bits) {
 #if MILLRACE_GPU
@@ -286,7 +294,7 @@ MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, 
             uint64_t passing = places_passing(text, from, to, bits) &
                                places_within(static_cast<int32_t>(8 * from), first, behind);
             // Padding is runs of zeros: what is found in a run is found at its beginning.
-            if (bit_count(passing) > kManyPassing && tables.filter.skips_runs)
+            if (are_many(bit_count(passing), to - from) && tables.filter.skips_runs)
                 passing &= ~places_within_runs(text, from, to);
             list.add(8 * from, passing);
         });
