@@ -256,7 +256,8 @@ private:
     MILLRACE_DEVICE List<uint32_t> rules_of(const Listed& listed) const {
         if (!examination_.may_be_for(listed, messages_followed())) return {};
         const RuleGroup& group = tables_.groups[listed.number];
-        if (!has_header(group.flags, group.header, messages_followed())) return {};
+        if (!tells_all(listed, tables_.header) && !has_header(group.flags, group.header, messages_followed()))
+            return {};
         return {tables_.grouped_rules.data() + group.first, group.count};
     }
 
@@ -300,7 +301,8 @@ private:
         if (listed.number & named_rule::kAlways) return true;
         if (!examination_.may_be_for(listed, messages_followed())) return false;
         const CompiledRule& rule = tables_.rules[listed.number];
-        return has_header(rule.flags, rule.header, messages_followed()) && may_meet_else(listed.number);
+        return (tells_all(listed, tables_.header) || has_header(rule.flags, rule.header, messages_followed())) &&
+               may_meet_else(listed.number);
     }
     /// Whether it has all of that but the header, which it has, or lacks only an HTTP message's begin.
     MILLRACE_DEVICE bool may_meet_else(uint32_t number) const {

@@ -67,16 +67,18 @@ struct NidsTables {
 /// Protocols in the keys of indexes by port.
 enum class PortKey : uint32_t { tcp, udp, icmp, other };
 
-/// What lies at the start of what a rule is held against.
+/// What a rule is held against.
 struct StartOfBytes {
-    uint32_t first_bytes = 0;
+    const uint8_t* data = nullptr;
+    uint32_t bytes = 0;
     bool is_http_head = false;
 };
 
 namespace detail {
-MILLRACE_DEVICE uint32_t first_bytes(const uint8_t* data, uint32_t bytes) {
+MILLRACE_DEVICE uint32_t first_bytes(const StartOfBytes& start) {
+    if (start.bytes >= 4) return load_be32(start.data);
     uint32_t value = 0;
-    for (uint32_t i = 0; i < 4; ++i) value = value << 8 | (i < bytes ? data[i] : 0u);
+    for (uint32_t i = 0; i < 4; ++i) value = value << 8 | (i < start.bytes ? start.data[i] : 0u);
     return value;
 }
 /// `is_open`: the start is not asked.
@@ -89,7 +91,7 @@ MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& t
             if (!has_field(packet, op)) return false;
             continue;
         }
-        const uint32_t value = field == Field::first_bytes ? start.first_bytes : start.is_http_head;
+        const uint32_t value = field == Field::first_bytes ? first_bytes(start) : start.is_http_head;
         if (!is_open && (value & op.data) != op.value) return false;
     }
     return true;
@@ -142,9 +144,8 @@ public:
     /// Whether it has what a rule asks for of other headers, and at the start; `is_open`: whatever stands there, as the
     /// rule may be met by this and other segments together. Each lane may ask of another rule.
     MILLRACE_DEVICE bool has_fields(const CompiledRule& rule, bool is_open) const {
-        if (rule.fields == 0) return true;
-        const StartOfBytes start{detail::first_bytes(buffers_.data(), buffers_.bytes()), begins_http()};
-        return detail::has_fields(packet_, tables_.options, rule, start, is_open);
+        return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule,
+                                                      {buffers_.data(), buffers_.bytes(), begins_http()}, is_open);
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
     MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {

@@ -160,6 +160,11 @@ MILLRACE_DEVICE bool may_be_for(const Listed& listed, const HeaderTables& tables
     return has_flags(listed.flags, has) && ((straight | (turned & both_ways)) || !classed);
 }
 
+/// Whether that leaves nothing of the header to be asked.
+MILLRACE_DEVICE bool tells_all(const Listed& listed, const HeaderTables& tables) {
+    return (listed.flags & RuleHeader::kEndpoints) == 0 && listed.header < tables.classed_headers;
+}
+
 /// Whether its addresses and ports are those that the header `number` asks for.
 MILLRACE_DEVICE_CALL bool has_endpoints(uint32_t number, const HeaderTables& tables, const Packet& packet,
                                         PortPair ports) {

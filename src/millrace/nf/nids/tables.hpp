@@ -265,8 +265,8 @@ inline constexpr uint32_t kMaxClassedHeaders = 0xffff;
 /// What a list has of a rule, or of a group of rules with the same header: its number, and what refuses most packets.
 struct alignas(8) Listed {
     uint32_t number = 0;
-    uint16_t flags = 0;                    ///< the header's
-    uint16_t header = kMaxClassedHeaders;  ///< its number; kMaxClassedHeaders: its ports are asked elsewhere
+    uint16_t flags = 0;                    ///< the header's, but kEndpoints: it asks for addresses
+    uint16_t header = kMaxClassedHeaders;  ///< its number; kMaxClassedHeaders: that is higher
 };
 static_assert(sizeof(Listed) == 8);
 

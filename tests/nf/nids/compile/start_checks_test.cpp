@@ -61,7 +61,8 @@ TEST(StartChecks, AreOfContentsThatMustStandFirst) {
 TEST(StartChecks, AreOfHttpWherePartsOfAHeadAreAskedFor) {
     for (const char* const options : {"http_uri; content:\"ab\";", "content:\"ab\"; http_stat_code; content:\"403\";"})
         EXPECT_TRUE(asks_for_head(options)) << options;
-    for (const char* const options : {"content:\"ab\";", "file_data; content:\"abcd\";", "http_client_body; content:\"ab\";"})
+    for (const char* const options :
+         {"content:\"ab\";", "file_data; content:\"abcd\";", "http_client_body; content:\"ab\";"})
         EXPECT_FALSE(asks_for_head(options)) << options;
 }
 
@@ -107,9 +108,8 @@ TEST(StartChecks, RefuseNothingThatIsMet) {
         frames.push_back(test::build(spec));
         met.push_back(static_cast<size_t>(std::ranges::count_if(wanted, [&](const Wanted& one) {
             return payload.size() >= one.bytes.size() &&
-                   std::equal(one.bytes.begin(), one.bytes.end(), payload.begin(), [&](char a, char b) {
-                       return one.nocase ? lower(a) == lower(b) : a == b;
-                   });
+                   std::equal(one.bytes.begin(), one.bytes.end(), payload.begin(),
+                              [&](char a, char b) { return one.nocase ? lower(a) == lower(b) : a == b; });
         })));
     }
     for (const test::Half& half : test::halves(runner.type())) {

@@ -179,8 +179,9 @@ private:
         const bool always = asks_for_nothing_more(rule);
         out_.asks_more = out_.asks_more || !always;
         const uint32_t action = rule.action & CompiledRule::kActions;
+        const RuleHeader& header = out_.headers[rule.header];
         return listed(always ? named_rule::kAlways | action << named_rule::kActionShift | index : index, rule.header,
-                      rule.flags);
+                      rule.flags, header.src != 0 || header.dst != 0);
     }
 
     /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a

@@ -68,6 +68,8 @@ void HeaderIndex::add(const Rule& rule, uint32_t number, const CompiledRule& com
     if (added) {
         members_.emplace_back();
         groups_.push_back({.header = compiled.header, .flags = compiled.flags});
+        listed_.push_back(
+            listed(at->second, compiled.header, compiled.flags, !rule.src.is_any() || !rule.dst.is_any()));
         place(rule, at->second);
     }
     members_[at->second].push_back(number);
@@ -110,14 +112,11 @@ void HeaderIndex::build() {
 }
 
 void HeaderIndex::attach(nf::Image& image, NidsTables& tables) const {
-    std::vector<Listed> groups;
-    for (const RuleGroup& group : groups_)
-        groups.push_back(listed(static_cast<uint32_t>(groups.size()), group.header, group.flags));
-    by_source_.attach(image, tables.by_source, groups);
-    by_destination_.attach(image, tables.by_destination, groups);
-    by_source_port_.attach(image, tables.by_source_port, groups);
-    by_destination_port_.attach(image, tables.by_destination_port, groups);
-    image.attach_some(tables.only_ipv6, listed_by(only_ipv6_, groups));
+    by_source_.attach(image, tables.by_source, listed_);
+    by_destination_.attach(image, tables.by_destination, listed_);
+    by_source_port_.attach(image, tables.by_source_port, listed_);
+    by_destination_port_.attach(image, tables.by_destination_port, listed_);
+    image.attach_some(tables.only_ipv6, listed_by(only_ipv6_, listed_));
     image.attach_some(tables.groups, groups_);
     image.attach_some(tables.grouped_rules, grouped_rules_);
     tables.without_pattern = rules_ > 0;

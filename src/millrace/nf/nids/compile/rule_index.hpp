@@ -12,9 +12,11 @@
 
 namespace millrace::nf::nids {
 
-/// What lists have of the rule, or group, with that number.
-inline Listed listed(uint32_t number, uint32_t header, uint16_t flags) {
-    return {number, flags, static_cast<uint16_t>(std::min(header, kMaxClassedHeaders))};
+/// What lists have of the rule, or group, with that number. `header`: the RuleHeader's number; `flags`: its own.
+inline Listed listed(uint32_t number, uint32_t header, uint16_t flags, bool asks_addresses) {
+    const uint32_t others = flags & ~uint32_t{RuleHeader::kEndpoints};
+    return {number, static_cast<uint16_t>(others | (asks_addresses ? RuleHeader::kEndpoints : 0)),
+            static_cast<uint16_t>(std::min(header, kMaxClassedHeaders))};
 }
 
 /// Lists of numbers by ranges of a value, as RangeIndex has them.
@@ -58,6 +60,7 @@ private:
     std::map<uint32_t, uint32_t> group_of_header_;
     std::vector<std::vector<uint32_t>> members_;  ///< by group
     std::vector<RuleGroup> groups_;
+    std::vector<Listed> listed_;  ///< of each group
     std::vector<uint32_t> grouped_rules_;
     size_t rules_ = 0;
 };
