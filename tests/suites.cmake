@@ -1,4 +1,4 @@
-# Writes the ctest entries of a test program, one for each suite: cmake -DNAME=… -DPROGRAM=… -DLIST=… -DPROVED=… -P suites.cmake
+# Writes the ctest entries of a test program, one for each suite: cmake -DNAME=… -DPROGRAM=… -DLIST=… -P suites.cmake
 # Suites of a program take turns, as they did when the program was one entry: some write files of the same name.
 set(ENV{ASAN_OPTIONS} detect_leaks=0)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE failed)
@@ -16,7 +16,9 @@ foreach(suite ${suites})
   if("${NAME}.${suite}" MATCHES "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
-  if(PROVED)
+  # Tests of devices must fail when these do. Left out is a suite that takes a minute: all its runs go through one function,
+  # which expects their devices' work.
+  if(NOT "${NAME}.${suite}" MATCHES "^exec_contract\\.OfThePacketPath/")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES ENVIRONMENT MILLRACE_PROVE_DEVICES=1)\n")
   endif()
 endforeach()

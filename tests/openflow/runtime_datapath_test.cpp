@@ -10,12 +10,14 @@
 #include <set>
 #include <thread>
 
+#include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/openflow/agent.hpp"
 #include "openflow/flow_messages.hpp"
 #include "openflow/messages.hpp"
 #include "openflow/test_socket.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -95,6 +97,7 @@ TEST_P(RuntimeUnderAgent, AnswersBarriersWhenEachWorkerWorksByWhatWasAskedBefore
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
     runtime.finish();
     EXPECT_EQ(runtime.trouble(), "");
+    expect_work(Work::device_alone, exec::make_report(runtime));
 }
 
 std::set<pid_t> threads() {

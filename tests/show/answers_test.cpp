@@ -139,6 +139,7 @@ TEST_P(AnswersUnderLoad, AddUpAtEveryMoment) {
     EXPECT_EQ(last["chains"][1]["in-flight"], 0);
     EXPECT_EQ(asked(*runtime, "ports")["ports"][0]["received-packets"], last["chains"][0]["received-packets"]);
     runtime->finish();
+    test::expect_work(test::Work::device_alone, exec::make_report(*runtime));
 }
 
 TEST(Answers, HaveTheRoutersRoutesAndNextHops) {

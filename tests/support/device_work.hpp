@@ -47,7 +47,7 @@ void claim_device_work();
 bool kernels_are_to_fail();
 
 /// Runs all tests. With MILLRACE_PROVE_DEVICES set, it then runs those that used simulated devices once more, with
-/// kernels that fail: each must fail, too, and must have claimed to.
+/// kernels that fail: each must fail, too, and nobody may claim work that there was none of.
 int run_all_tests(int argc, char** argv);
 
 }  // namespace millrace::test

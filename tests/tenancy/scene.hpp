@@ -7,6 +7,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/port.hpp"
 #include "millrace/tenancy/manager.hpp"
+#include "support/device_work.hpp"
 #include "tenancy/support.hpp"
 
 namespace millrace::tenancy::test {
@@ -60,6 +61,8 @@ public:
             EXPECT_EQ(one.packets, one.answered + absent) << one.name;
             EXPECT_EQ(one.in_flight, 0u);
         }
+        // Tenants' processes are the CPU's side.
+        millrace::test::expect_work(millrace::test::Work::shared_with_cpu, report);
         return report;
     }
     uint64_t sent(const std::string& port) const {

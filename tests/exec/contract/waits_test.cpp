@@ -11,6 +11,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
+#include "support/device_work.hpp"
 
 namespace millrace::test {
 namespace {
@@ -68,7 +69,9 @@ chains:
     EXPECT_EQ(stuck.sent_packets.get(), 64u);
     EXPECT_EQ(stuck.exit_drops[static_cast<size_t>(exec::ExitDrop::transmit_full)].get(), 20000u - 64);
     EXPECT_EQ(counters_of(runtime, "flows").sent_packets.get(), 20000u);
-    EXPECT_TRUE(exec::make_report(runtime).conserved());
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    expect_work(Work::device_alone, report);
 }
 
 /// A ring whose other end is read now and then.
@@ -98,6 +101,7 @@ chains:
     runtime.finish();
     EXPECT_EQ(counters_of(runtime, "c").sent_packets.get(), 5000u);
     EXPECT_EQ(counters_of(runtime, "c").in_flight(), 0u);
+    expect_work(Work::device_alone, exec::make_report(runtime));
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEachDevice, FullPort, testing::Values("cpu", "sim"),
@@ -133,6 +137,7 @@ TEST_P(SlowTelling, HoldsUpPacketsAndLosesNoEvent) {
     EXPECT_EQ(runtime.trouble(), "");
     EXPECT_EQ(counters_of(runtime, "c").events.get(), kPackets);
     EXPECT_EQ(counters_of(runtime, "c").events_lost.get(), 0u);
+    expect_work(Work::device_alone, exec::make_report(runtime));
     ASSERT_EQ(listener->events.size(), kPackets);
     for (uint64_t i = 0; i < kPackets; ++i) ASSERT_EQ(listener->events[i].packet, i + 1);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/exec/report/report_json.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 #include "support/test_folder.hpp"
 
@@ -39,6 +40,7 @@ struct Whole {
         watch.look(now);
         runtime.start();
         EXPECT_TRUE(runtime.wait(20s));
+        test::expect_work(test::Work::device_alone, make_report(runtime));
         look();
     }
     static RuntimeOptions on(std::vector<std::shared_ptr<device::Device>> devices, const io::SourceDelivery& sources) {
@@ -152,6 +154,7 @@ TEST(PromiseWatch, LeavesAChainTheBatchesOfTheFileWhileMoreComesThanWasPromised)
     EXPECT_EQ(batch(), planned) << "before any packet";
     runtime.start();
     ASSERT_TRUE(runtime.wait(20s));
+    test::expect_work(test::Work::device_alone, make_report(runtime));
     watch.look(now += 1s);
     EXPECT_EQ(watch.of_chain("x").now, PromiseState::beyond);
     EXPECT_EQ(batch(), 4096u);
