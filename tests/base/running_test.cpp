@@ -41,6 +41,30 @@ TEST(StuckFinder, IsContentWithThreadsThatComeBack) {
     }
 }
 
+TEST(StuckFinder, KnowsWhatAFunctionRunsForWhereSomebodyAroundItSaysSo) {
+    const std::string function = "router", chain = "edge", name = "case 7";
+    StuckFinder finder;
+    const auto chain_of_stuck = [&] {
+        finder.look();
+        const std::vector<Stuck> stuck = finder.look();
+        return stuck.size() == 1 ? stuck[0].chain : "there are " + std::to_string(stuck.size());
+    };
+    {
+        const RunningFor around(name);
+        EXPECT_EQ(chain_of_stuck(), "there are 0") << "it is in none yet";
+        {
+            const Running running(function);
+            EXPECT_EQ(chain_of_stuck(), name);
+            const Running inner(function, chain);
+            EXPECT_EQ(chain_of_stuck(), chain);
+        }
+        const Running again(function);
+        EXPECT_EQ(chain_of_stuck(), name);
+    }
+    const Running running(function);
+    EXPECT_EQ(chain_of_stuck(), "") << "nobody says";
+}
+
 TEST(StuckFinder, SeesTheInnerFunctionThenTheOuterOne) {
     const std::string outer = "outer", inner = "inner", chain = "c";
     const Running first(outer, chain);

@@ -92,6 +92,14 @@ await "did not pass"
 note
 cp sound.hpp $device
 await "all passed"
+# One that never comes back ends by itself, and the next one is tried.
+note
+sed 's/ttl < least/[\&] { for (volatile bool on = true; on;); return ttl < least; }()/' sound.hpp > $device
+await "in case '.*' has not come back for 10 s"
+await "ttl-guard did not pass golden.yaml"
+note
+cp sound.hpp $device
+await "all passed"
 stop INT
 
 # A chain that runs takes in what passes, and only that.

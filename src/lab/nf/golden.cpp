@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lab/nf/declared.hpp"
+#include "millrace/base/running.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::lab {
@@ -49,6 +50,7 @@ class Case {
 public:
     explicit Case(std::string name) : name_(std::move(name)) {}
 
+    const std::string& name() const { return name_; }
     void add(const Location& where, const std::string& message, const std::string& hint = {}) {
         for (Found& found : found_) {
             if (found.message != message || found.where.line != where.line || found.where.column != where.column)
@@ -228,6 +230,7 @@ GoldenReport run_golden(const nf::Type& type, const std::string& path, const Gol
         ++report.cases;
         const auto name = entry.is_map() ? entry.find("name") : std::nullopt;
         Case one(name && name->is_scalar() ? name->text() : "case " + std::to_string(report.cases));
+        const RunningFor running(one.name());
         try {
             if (!name) entry.fail("this case has no name", "say what it is about: name: drops a TTL of 0");
             table.run(entry, one);

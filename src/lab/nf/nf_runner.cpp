@@ -5,6 +5,7 @@
 
 #include "lab/nf/device_nf.hpp"
 #include "lab/packets/packet_arena.hpp"
+#include "millrace/base/running.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::lab {
@@ -20,6 +21,7 @@ std::vector<size_t> accepted(PacketArena& arena) {
 
 void run_cpu(const nf::Type& type, const void* tables, nf::CpuHalf& half, PacketArena& arena,
              std::vector<Decision>& decisions) {
+    const Running running(type.name);
     const std::vector<size_t> batch = accepted(arena);
     for (size_t at = 0; at < batch.size(); at += nf::kCpuVector) {
         const size_t count = std::min(nf::kCpuVector, batch.size() - at);
@@ -61,6 +63,7 @@ void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& t
 
 void run_device_half(const nf::Type& type, const void* tables, unsigned lanes, PacketArena& arena,
                      std::vector<Decision>& decisions) {
+    const Running running(type.name);
     const std::vector<size_t> batch = accepted(arena);
     if (type.is_keyed() && !type.commits_keyed()) {
         for (const size_t i : batch) decisions[i] = type.process_with(lanes)(arena[i], tables);

@@ -57,13 +57,17 @@ void tell(const char* text) noexcept {
 
 }  // namespace
 
-Running::Running(const std::string& function, const std::string& chain) {
+Running::Running(const std::string& function, const std::string& chain) : Running(function.c_str(), chain.c_str()) {}
+
+Running::Running(const std::string& function) : Running(function.c_str(), own_place().chain) {}
+
+Running::Running(const char* function, const char* chain) {
     Place& place = own_place();
     outer_function_ = place.function.load(std::memory_order_relaxed);
     outer_chain_ = place.chain.load(std::memory_order_relaxed);
-    place.chain.store(chain.c_str(), std::memory_order_relaxed);
+    place.chain.store(chain, std::memory_order_relaxed);
     place.call.store(place.call.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    place.function.store(function.c_str(), std::memory_order_release);
+    place.function.store(function, std::memory_order_release);
 }
 
 Running::~Running() {
@@ -71,6 +75,9 @@ Running::~Running() {
     place.function.store(outer_function_, std::memory_order_release);
     place.chain.store(outer_chain_, std::memory_order_relaxed);
 }
+
+RunningFor::RunningFor(const std::string& name) : outer_(own_place().chain.exchange(name.c_str())) {}
+RunningFor::~RunningFor() { own_place().chain = outer_; }
 
 StuckFinder::StuckFinder() : seen_(kPlaces) {}
 StuckFinder::~StuckFinder() = default;

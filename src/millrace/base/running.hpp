@@ -13,18 +13,34 @@ namespace millrace {
 class Running {
 public:
     Running(const std::string& function, const std::string& chain);
+    /// For what a RunningFor around it names.
+    explicit Running(const std::string& function);
     ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
 private:
+    Running(const char* function, const char* chain);
     const char *outer_function_, *outer_chain_;
+};
+
+/// Names, as long as it lives, what this thread is about to run network functions for, such as a test's case. It is in
+/// none of them yet. The name must live as long.
+class RunningFor {
+public:
+    explicit RunningFor(const std::string& name);
+    ~RunningFor();
+    RunningFor(const RunningFor&) = delete;
+    RunningFor& operator=(const RunningFor&) = delete;
+
+private:
+    const char* outer_;
 };
 
 /// A thread that has been in one call for some time.
 struct Stuck {
-    std::string function, chain;
-    unsigned looks = 0;  ///< for how many calls of StuckFinder::look
+    std::string function, chain;  ///< the latter: or for what else it runs; empty where nobody said
+    unsigned looks = 0;           ///< for how many calls of StuckFinder::look
 };
 
 /// Finds threads that stay in one call.

@@ -11,6 +11,7 @@
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/named_function.hpp"
+#include "millrace/cli/run_guard.hpp"
 #include "millrace/cli/scratch_folder.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/cli/watch/nf_watch.hpp"
@@ -58,6 +59,7 @@ std::vector<std::string> devices_here() {
 int test(const std::string& name, const std::string& table) {
     const nf::Type& type = named_function(name);
     const ScratchFolder folder;
+    const RunGuard guard({.where = "in case", .end_after = kPacketEndsAfter, .before_end = [&] { folder.remove(); }});
     std::map<std::string, std::shared_ptr<device::Device>> opened;
     lab::GoldenOptions options;
     const std::vector<std::string> devices = devices_here();

@@ -9,19 +9,8 @@
 #include "millrace/cli/signals.hpp"
 
 namespace millrace::cli {
-namespace {
 
-// No vector of packets takes a function so long, whatever else the machine has to do.
-constexpr unsigned kTellAfter = 5, kEndAfter = 30, kEndAfterStop = 3;
-
-}  // namespace
-
-StuckAction action_for(unsigned seconds, bool stop_asked) {
-    if (seconds >= kEndAfter || (stop_asked && seconds >= kEndAfterStop)) return StuckAction::end;
-    return seconds == kTellAfter ? StuckAction::tell : StuckAction::nothing;
-}
-
-RunGuard::RunGuard() : thread_([this] { watch(); }) {}
+RunGuard::RunGuard(Guarded guarded) : guarded_(std::move(guarded)), thread_([this] { watch(); }) {}
 
 RunGuard::~RunGuard() {
     {
@@ -37,14 +26,16 @@ void RunGuard::watch() {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) {
         for (const Stuck& stuck : finder.look()) {
-            const StuckAction action = action_for(stuck.looks, stop_asked());
+            const StuckAction action = action_for(stuck.looks, stop_asked(), guarded_.end_after);
             if (action == StuckAction::nothing) continue;
-            std::cerr << "\nmillrace: the network function '" << stuck.function << "' of chain '" << stuck.chain
-                      << "' has not come back for " << stuck.looks << " s: "
+            std::cerr << "\nmillrace: the network function '" << stuck.function << "' " << guarded_.where << " '"
+                      << stuck.chain << "' has not come back for " << stuck.looks << " s: "
                       << (action == StuckAction::end ? "the process ends without its packets"
                                                      : "is there an endless loop in it?")
                       << std::endl;
-            if (action == StuckAction::end) _exit(kFailed);
+            if (action != StuckAction::end) continue;
+            if (guarded_.before_end) guarded_.before_end();
+            _exit(kFailed);
         }
     }
 }

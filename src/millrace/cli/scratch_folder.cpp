@@ -11,7 +11,9 @@ ScratchFolder::ScratchFolder() {
     path_ = (std::filesystem::temp_directory_path() / "millrace-XXXXXX").string();
     if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("there is no room for temporary files");
 }
-ScratchFolder::~ScratchFolder() {
+ScratchFolder::~ScratchFolder() { remove(); }
+
+void ScratchFolder::remove() const {
     std::error_code error;
     std::filesystem::remove_all(path_, error);
 }

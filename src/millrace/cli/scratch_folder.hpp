@@ -12,6 +12,8 @@ public:
     ~ScratchFolder();
     ScratchFolder(const ScratchFolder&) = delete;
     ScratchFolder& operator=(const ScratchFolder&) = delete;
+    /// Before its owner goes: it vanishes now.
+    void remove() const;
     const std::string& path() const { return path_; }
 
 private:
