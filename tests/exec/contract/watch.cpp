@@ -3,9 +3,13 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rte_lcore.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -85,15 +89,32 @@ std::string name_of(const void* call) {
 /// Found before main begins: to look for a name may allocate and lock.
 struct Originals {
     decltype(pthread_mutex_lock)* mutex_lock = own<decltype(pthread_mutex_lock)>("pthread_mutex_lock");
+    decltype(pthread_mutex_timedlock)* mutex_timedlock = own<decltype(pthread_mutex_timedlock)>(
+        "pthread_mutex_timedlock");
+    decltype(pthread_mutex_clocklock)* mutex_clocklock = own<decltype(pthread_mutex_clocklock)>(
+        "pthread_mutex_clocklock");
     decltype(pthread_rwlock_rdlock)* read_lock = own<decltype(pthread_rwlock_rdlock)>("pthread_rwlock_rdlock");
     decltype(pthread_rwlock_wrlock)* write_lock = own<decltype(pthread_rwlock_wrlock)>("pthread_rwlock_wrlock");
     decltype(pthread_cond_wait)* cond_wait = own<decltype(pthread_cond_wait)>("pthread_cond_wait");
+    decltype(pthread_cond_timedwait)* cond_timedwait = own<decltype(pthread_cond_timedwait)>("pthread_cond_timedwait");
     decltype(pthread_cond_clockwait)* cond_clockwait = own<decltype(pthread_cond_clockwait)>("pthread_cond_clockwait");
+    decltype(sem_wait)* semaphore_wait = own<decltype(sem_wait)>("sem_wait");
+    decltype(sem_timedwait)* semaphore_timedwait = own<decltype(sem_timedwait)>("sem_timedwait");
+    decltype(sem_clockwait)* semaphore_clockwait = own<decltype(sem_clockwait)>("sem_clockwait");
     decltype(nanosleep)* sleep = own<decltype(nanosleep)>("nanosleep");
     decltype(clock_nanosleep)* clock_sleep = own<decltype(clock_nanosleep)>("clock_nanosleep");
     decltype(usleep)* micro_sleep = own<decltype(usleep)>("usleep");
+    decltype(poll)* poll_files = own<decltype(poll)>("poll");
+    decltype(ppoll)* poll_files_masked = own<decltype(ppoll)>("ppoll");
+    decltype(select)* select_files = own<decltype(select)>("select");
+    decltype(epoll_wait)* wait_for_events = own<decltype(epoll_wait)>("epoll_wait");
+    decltype(epoll_pwait)* wait_for_events_masked = own<decltype(epoll_pwait)>("epoll_pwait");
     decltype(write)* write_bytes = own<decltype(write)>("write");
     decltype(writev)* write_pieces = own<decltype(writev)>("writev");
+    decltype(pwrite)* write_bytes_at = own<decltype(pwrite)>("pwrite");
+    decltype(pwritev)* write_pieces_at = own<decltype(pwritev)>("pwritev");
+    decltype(mmap)* map = own<decltype(mmap)>("mmap");
+    decltype(munmap)* unmap = own<decltype(munmap)>("munmap");
     decltype(syscall)* call = own<decltype(syscall)>("syscall");
 };
 const Originals& originals() {
@@ -179,6 +200,14 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
     note(Deed::lock);
     return originals().mutex_lock(mutex);
 }
+int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) noexcept {
+    note(Deed::lock);
+    return originals().mutex_timedlock(mutex, until);
+}
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) noexcept {
+    note(Deed::lock);
+    return originals().mutex_clocklock(mutex, clock, until);
+}
 int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
     note(Deed::lock);
     return originals().read_lock(lock);
@@ -191,9 +220,26 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
     note(Deed::lock);
     return originals().cond_wait(condition, mutex);
 }
+int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
+    note(Deed::lock);
+    return originals().cond_timedwait(condition, mutex, until);
+}
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
     note(Deed::lock);
     return originals().cond_clockwait(condition, mutex, clock, until);
+}
+
+int sem_wait(sem_t* semaphore) {
+    note(Deed::lock);
+    return originals().semaphore_wait(semaphore);
+}
+int sem_timedwait(sem_t* semaphore, const timespec* until) {
+    note(Deed::lock);
+    return originals().semaphore_timedwait(semaphore, until);
+}
+int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
+    note(Deed::lock);
+    return originals().semaphore_clockwait(semaphore, clock, until);
 }
 
 int nanosleep(const timespec* time, timespec* left) {
@@ -207,6 +253,26 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
 int usleep(useconds_t time) {
     note(Deed::sleep);
     return originals().micro_sleep(time);
+}
+int poll(pollfd* files, nfds_t count, int most) {
+    note(Deed::sleep);
+    return originals().poll_files(files, count, most);
+}
+int ppoll(pollfd* files, nfds_t count, const timespec* most, const sigset_t* mask) {
+    note(Deed::sleep);
+    return originals().poll_files_masked(files, count, most, mask);
+}
+int select(int count, fd_set* in, fd_set* out, fd_set* other, timeval* most) {
+    note(Deed::sleep);
+    return originals().select_files(count, in, out, other, most);
+}
+int epoll_wait(int file, epoll_event* events, int count, int most) {
+    note(Deed::sleep);
+    return originals().wait_for_events(file, events, count, most);
+}
+int epoll_pwait(int file, epoll_event* events, int count, int most, const sigset_t* mask) {
+    note(Deed::sleep);
+    return originals().wait_for_events_masked(file, events, count, most, mask);
 }
 long syscall(long number, ...) noexcept {
     if (number == SYS_futex) note(Deed::sleep);
@@ -225,6 +291,28 @@ ssize_t write(int file, const void* bytes, size_t count) {
 ssize_t writev(int file, const iovec* pieces, int count) {
     note(Deed::write);
     return originals().write_pieces(file, pieces, count);
+}
+ssize_t pwrite(int file, const void* bytes, size_t count, off_t at) {
+    note(Deed::write);
+    return originals().write_bytes_at(file, bytes, count, at);
+}
+ssize_t pwrite64(int file, const void* bytes, size_t count, off_t at) { return pwrite(file, bytes, count, at); }
+ssize_t pwritev(int file, const iovec* pieces, int count, off_t at) {
+    note(Deed::write);
+    return originals().write_pieces_at(file, pieces, count, at);
+}
+ssize_t pwritev64(int file, const iovec* pieces, int count, off_t at) { return pwritev(file, pieces, count, at); }
+
+void* mmap(void* where, size_t bytes, int access, int flags, int file, off_t at) noexcept {
+    note(Deed::allocation);
+    return originals().map(where, bytes, access, flags, file, at);
+}
+void* mmap64(void* where, size_t bytes, int access, int flags, int file, off_t at) noexcept {
+    return mmap(where, bytes, access, flags, file, at);
+}
+int munmap(void* where, size_t bytes) noexcept {
+    note(Deed::allocation);
+    return originals().unmap(where, bytes);
 }
 
 }  // extern "C"

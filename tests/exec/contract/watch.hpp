@@ -10,10 +10,10 @@
 namespace millrace::test {
 
 enum class Deed : uint8_t {
-    allocation,  ///< malloc, calloc, realloc, posix_memalign, …, and so operator new
-    lock,        ///< of a mutex or a read-write lock, free or not; waits for a condition
-    sleep,       ///< nanosleep and its kind; futex calls, which std::atomic::wait and semaphores make
-    write,       ///< to a file, a terminal or a pipe
+    allocation,  ///< malloc, calloc, realloc, posix_memalign, …, and so operator new; mmap, munmap
+    lock,        ///< of a mutex or a read-write lock, free or not; waits for a condition or a semaphore
+    sleep,       ///< nanosleep and its kind; poll, select, epoll_wait; futex calls, which std::atomic::wait makes
+    write,       ///< to a file, a terminal or a pipe: write, pwrite, writev, pwritev
     log,         ///< through spdlog or DPDK, whatever the level
 };
 inline constexpr unsigned kDeeds = 5;
