@@ -24,7 +24,7 @@ def tests_of(entry):
             found.append((ran[2], ran[1], "\n".join(since)))
             since = []
         elif unproved:
-            found.append((unproved[1], "FAILED", unproved[2]))
+            found = [test for test in found if test[0] != unproved[1]] + [(unproved[1], "FAILED", unproved[2])]
         else:
             since.append(line)
     if status == "fail" and all(result != "FAILED" for _, result, _ in found):
