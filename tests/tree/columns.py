@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Lines of the documents are at most 120 characters long, but for rows of tables, which cannot be broken."""
+"""Lines of the documents are at most 120 characters long, but for rows of tables, which cannot be broken. All rows of a
+table have as many cells."""
 import pathlib
+import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
@@ -16,3 +18,23 @@ long = [
 ]
 if long:
     sys.exit("\n".join(long + ["columns.py: break these lines at 120 characters"]))
+
+
+def cells(row):
+    """How many there are; a bar in `code` parts none, nor does \\|."""
+    return len(re.split(r"\|", re.sub(r"`[^`]*`|\\\|", "", row.strip()))) - 2
+
+
+uneven = []
+for page in pages:
+    head = 0
+    for number, line in enumerate(re.sub(r"```.*?```", lambda code: "\n" * code[0].count("\n"), page.read_text(),
+                                         flags=re.S).split("\n"), 1):
+        if not line.startswith("|"):
+            head = 0
+        elif head == 0:
+            head = cells(line)
+        elif cells(line) != head:
+            uneven.append(f"{page.relative_to(root)}:{number}: {cells(line)} cells, where the head has {head}")
+if uneven:
+    sys.exit("\n".join(uneven))
