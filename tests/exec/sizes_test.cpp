@@ -50,7 +50,8 @@ void expect_met(const chain::Configuration& configuration, const EngineRun& run,
 
 TEST_P(Sizes, GiveTheCpusAnswer) {
     const SizedTables tables = sized().make();
-    std::vector<Frame> frames = random_frames(400, 5);
+    std::vector<Frame> frames = tables.filling;
+    for (Frame& frame : random_frames(400, 5)) frames.push_back(std::move(frame));
     const size_t first = frames.size(), middle = first + tables.first.size(), last = middle + tables.middle.size();
     for (const auto* aimed : {&tables.first, &tables.middle, &tables.last})
         for (const Aimed& packet : *aimed) frames.push_back(packet.frame);

@@ -103,6 +103,7 @@ EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configura
                 mbufs.push_back(make_mbuf(frames[i], i));
             engine.submit(configuration.chains[0], *result.counters, mbufs.data(), mbufs.size());
             engine.poll();
+            if (frame_pool().available() < burst) engine.drain();  // more frames than buffers
         }
     } catch (...) {
         engine.drain();  // what is on its way counts into what ends here

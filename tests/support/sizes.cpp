@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "support/data.hpp"
 
 namespace millrace::test {
@@ -108,17 +110,56 @@ SizedTables balancer(size_t n) {
                      [](size_t i) { return Aimed{frame_to(network(i) + 1), "balanced", static_cast<uint32_t>(i)}; });
 }
 
-SizedTables mirror() { return {.nfs = "[mirror]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
-SizedTables policer() {
-    return {
-        .nfs = "[policer: {rate: 1Mpps, burst: 5, per: source}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+SizedTables mirror() { return {.nfs = "[mirror]"}; }
+
+/// From one address to another, as `frame_to` is otherwise; flow `i`'s first packet, or an answer to it.
+Frame frame_of_flow(size_t i, bool answer = false) {
+    PacketSpec spec;
+    spec.ipv4.emplace();
+    spec.ipv4->src = ipv4("10.0.0.0") + static_cast<uint32_t>(i);
+    spec.ipv4->dst = ipv4("192.0.2.7");
+    spec.udp = {.src = 1000, .dst = 7, .length = {}, .checksum = {}};
+    if (answer) {
+        std::swap(spec.ipv4->src, spec.ipv4->dst);
+        std::swap(spec.udp->src, spec.udp->dst);
+    }
+    return build(spec);
 }
-SizedTables conntrack() {
-    return {.nfs = "[conntrack: {max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+
+/// More flows than a table of `kRoom` has room for.
+constexpr size_t kRoom = 16384, kMoreThanRoom = 50000;
+
+/// A table that packets have filled with `n` flows, of which nobody makes room for another one. `meets` is the outcome
+/// of what comes again of a flow that is there.
+SizedTables filled(size_t n, std::string nfs, const char* meets, bool by_answer = false) {
+    SizedTables tables;
+    tables.nfs = std::move(nfs);
+    if (n == 0) return tables;
+    for (size_t i = 0; i < n; ++i) tables.filling.push_back(frame_of_flow(i));
+    const bool full = n > kRoom;
+    const auto again = [&](size_t i) { return Aimed{frame_of_flow(i, by_answer), meets, {}}; };
+    tables.first = {again(0)};
+    tables.middle = {again(full ? kRoom / 8 : n / 2)};
+    if (!full) tables.last = {again(n - 1)};
+    // A bucket here and there may have a place left.
+    for (size_t i = 0; full && i < 8; ++i) tables.last.push_back({frame_of_flow(n + i), "full", {}});
+    return tables;
 }
-SizedTables ipfix() {
-    return {
-        .nfs = "[ipfix: {collector: 192.0.2.1, max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+std::string room_for(size_t n) {
+    return std::to_string(n > kRoom ? kRoom : std::max<size_t>(4 * n, 64)) + ", when-full: refuse";
+}
+
+SizedTables policer() { return {.nfs = "[policer: {rate: 1Mpps, burst: 5, per: source}]"}; }
+SizedTables filled_policer(size_t n) {
+    return filled(n, "[policer: {rate: 1pps, burst: 1, per: source, max-buckets: " + room_for(n) + "}]", "over");
+}
+SizedTables conntrack() { return {.nfs = "[conntrack: {max-flows: 2k}]"}; }
+SizedTables filled_conntrack(size_t n) {
+    return filled(n, "[conntrack: {max-flows: " + room_for(n) + "}]", "established", true);
+}
+SizedTables ipfix() { return {.nfs = "[ipfix: {collector: 192.0.2.1, max-flows: 2k}]"}; }
+SizedTables filled_ipfix(size_t n) {
+    return filled(n, "[ipfix: {collector: 192.0.2.1, max-flows: " + room_for(n) + "}]", "counted");
 }
 SizedTables nat(size_t n) {
     const auto forward = [](size_t i) {
@@ -146,7 +187,7 @@ SizedTables tunnel(size_t n) {
     return tables_of(n, "[tunnel: {local: 192.0.2.1, tunnels: " + list + "}]",
                      [](size_t i) { return Aimed{frame_to(network(i) + 1), "wrapped", static_cast<uint32_t>(i)}; });
 }
-SizedTables crc() { return {.nfs = "[crc: {mode: set}]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
+SizedTables crc() { return {.nfs = "[crc: {mode: set}]"}; }
 
 std::vector<SizedNf> all_sizes() {
     std::vector<SizedNf> all{{"mirror", "usual", "", mirror},
@@ -173,6 +214,12 @@ std::vector<SizedNf> all_sizes() {
     // Nobody has published services. Ten thousand are what a large site has.
     add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
     add("tunnel", tunnel, 20, {"", "", "", [] { return tunnel(10000); }});
+    // Packets fill these.
+    using Make = SizedTables (*)(size_t);
+    for (const auto& [nf, make] : std::map<std::string, Make>{
+             {"policer", filled_policer}, {"conntrack", filled_conntrack}, {"ipfix", filled_ipfix}})
+        for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"1000", 1000}, {"largest", kMoreThanRoom}})
+            all.push_back({nf, size, "", [make = make, n = n] { return make(n); }});
     // As many port forwards.
     add("nat", nat, 20, {"", "", "", [] { return nat(10000); }});
     return all;
@@ -197,7 +244,6 @@ const std::vector<SizedNf>& sized_nfs() {
 
 std::string why_not_sized(const std::string& nf, const std::string& size) {
     if (nf == "mirror" && size != "usual") return "it has no tables";
-    if ((nf == "policer" || nf == "conntrack" || nf == "ipfix") && size != "usual") return "packets fill its table";
     if (nf == "tunnel" && size == "0") return "it has one tunnel at least";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";

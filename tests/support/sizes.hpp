@@ -21,11 +21,12 @@ struct Aimed {
 
 /// A network function with tables of some size, and packets for them.
 struct SizedTables {
-    std::string nfs;  ///< a YAML list with the function alone
+    std::string nfs;                  ///< a YAML list with the function alone
+    std::vector<Frame> filling = {};  ///< that come first, and make the entries of what the function keeps
     /// Packets for the first, the middle and the last entry. In published tables entries hide each other: one packet of
     /// each list has to meet its entry. All are empty where there are no entries.
-    std::vector<Aimed> first, middle, last;
-    std::vector<Frame> others;  ///< for entries anywhere
+    std::vector<Aimed> first = {}, middle = {}, last = {};
+    std::vector<Frame> others = {};  ///< for entries anywhere
 };
 
 struct SizedNf {
