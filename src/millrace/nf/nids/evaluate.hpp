@@ -151,7 +151,9 @@ public:
 #endif
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t number = by_pattern ? noted : grouped[i];
-            if (may_meet_else(number)) kept.add_rule(number, by_pattern);
+            const May may = may_meet_else(number);
+            if (may == May::yes) kept.add_rule(number, by_pattern);
+            if (may == May::at_start) kept.open_at_start();
         }
     }
     /// What becomes of the options of a rule. By all lanes.
@@ -165,6 +167,7 @@ public:
     }
     /// What the rules come to that are kept, with their answers.
     MILLRACE_DEVICE Decision conclude(const KeptOfPacket& kept) {
+        if (kept.is_open_at_start()) open_at_start();
         for (uint32_t round = 0; round < 2; ++round) {
             const bool by_pattern = round == 0;
             if constexpr (requires { alerts_.others_follow(); })
@@ -193,7 +196,7 @@ public:
     MILLRACE_DEVICE void one(uint32_t number) {
         examination_.look();
         const CompiledRule& rule = tables_.rules[number];
-        if (has_header(rule.flags, rule.header, messages_followed()) && may_meet_else(number)) try_options(number);
+        if (has_header(rule.flags, rule.header, messages_followed()) && may_meet_rest(number)) try_options(number);
     }
 
 private:
@@ -250,7 +253,7 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (groups.of(lane).number != kNoNumber) rules.of(lane) = rules_of(groups.of(lane));
         });
-        try_rules(rules, rules.join(lanes_), [&](uint32_t number) { return may_meet_else(number); });
+        try_rules(rules, rules.join(lanes_), [&](uint32_t number) { return may_meet_rest(number); });
     }
     /// Those of a group; none where the packet has not its header.
     MILLRACE_DEVICE List<uint32_t> rules_of(const Listed& listed) const {
@@ -297,24 +300,39 @@ private:
         return true;
     }
     /// Whether the packet has the header and the fields of a named rule.
-    MILLRACE_DEVICE bool may_meet(const Listed& listed) const {
+    MILLRACE_DEVICE bool may_meet(const Listed& listed) {
         if (listed.number & named_rule::kAlways) return true;
         if (!examination_.may_be_for(listed, messages_followed())) return false;
         const CompiledRule& rule = tables_.rules[listed.number];
         return (tells_all(listed, tables_.header) || has_header(rule.flags, rule.header, messages_followed())) &&
-               may_meet_else(listed.number);
+               may_meet_rest(listed.number);
     }
-    /// Whether it has all of that but the header, which it has, or lacks only an HTTP message's begin.
-    MILLRACE_DEVICE bool may_meet_else(uint32_t number) const {
+    enum class May : uint8_t { no, at_start, yes };
+    /// Whether the packet may meet a rule whose header it has, or lacks only an HTTP message's begin. `at_start`: it
+    /// does not, but may be one of several segments that do, which is decided by the first of them.
+    MILLRACE_DEVICE May may_meet_else(uint32_t number) const {
         const CompiledRule& rule = tables_.rules[number];
-        return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) &&
-               examination_.has_fields(rule, is_open(rule));
+        if (!wants(rule, number) || (is_elsewhere(rule) && !is_of_body(rule))) return May::no;
+        const HasFields has = examination_.has_fields(rule);
+        if (has != HasFields::not_at_start) return has == HasFields::yes ? May::yes : May::no;
+        if constexpr (requires { alerts_.not_met(rule, number); }) {
+            if (rule.action & CompiledRule::kOfMessage) return May::yes;
+            if (rule.action & CompiledRule::kAtStart) return May::at_start;
+        }
+        return May::no;
     }
-    /// Whether several segments together may meet it, where these are looked at.
-    MILLRACE_DEVICE bool is_open(const CompiledRule& rule) const {
-        if constexpr (requires { alerts_.not_met(rule, 0u); })
-            return (rule.action & (CompiledRule::kSpans | CompiledRule::kOfMessage)) != 0;
-        return false;
+    /// Whether its options are to be looked at. By one lane that is told at once; several look where it is open.
+    MILLRACE_DEVICE bool may_meet_rest(uint32_t number) {
+        const May may = may_meet_else(number);
+        if constexpr (Lanes::count == 1)
+            if (may == May::at_start) {
+                open_at_start();
+                return false;
+            }
+        return may != May::no;
+    }
+    MILLRACE_DEVICE void open_at_start() {
+        if constexpr (requires { alerts_.open_at_start(); }) alerts_.open_at_start();
     }
     /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
     MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {

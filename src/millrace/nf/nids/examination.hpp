@@ -74,6 +74,9 @@ struct StartOfBytes {
     bool is_http_head = false;
 };
 
+/// Whether a packet has the fields of a rule, or all but those at its start.
+enum class HasFields : uint8_t { no, not_at_start, yes };
+
 namespace detail {
 MILLRACE_DEVICE uint32_t first_bytes(const StartOfBytes& start) {
     if (start.bytes >= 4) return load_be32(start.data);
@@ -81,20 +84,20 @@ MILLRACE_DEVICE uint32_t first_bytes(const StartOfBytes& start) {
     for (uint32_t i = 0; i < 4; ++i) value = value << 8 | (i < start.bytes ? start.data[i] : 0u);
     return value;
 }
-/// `is_open`: the start is not asked.
-MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule,
-                                     StartOfBytes start, bool is_open) {
+MILLRACE_DEVICE_CALL HasFields has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule,
+                                          StartOfBytes start) {
+    bool at_start = true;
     for (uint32_t i = 0; i < rule.fields; ++i) {
         const Op& op = tables.ops[rule.first_op + i];
         const auto field = static_cast<Field>(op.mode);
         if (field < Field::first_bytes) {
-            if (!has_field(packet, op)) return false;
+            if (!has_field(packet, op)) return HasFields::no;
             continue;
         }
         const uint32_t value = field == Field::first_bytes ? first_bytes(start) : start.is_http_head;
-        if (!is_open && (value & op.data) != op.value) return false;
+        at_start = at_start && (value & op.data) == op.value;
     }
-    return true;
+    return at_start ? HasFields::yes : HasFields::not_at_start;
 }
 template <class Lanes, bool kOfMessages>
 MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& tables,
@@ -141,11 +144,10 @@ public:
     MILLRACE_DEVICE bool may_have_header(uint16_t flags, uint32_t header) const {
         return has_header(static_cast<uint16_t>(flags & ~RuleHeader::kHttp), header);
     }
-    /// Whether it has what a rule asks for of other headers, and at the start; `is_open`: whatever stands there, as the
-    /// rule may be met by this and other segments together. Each lane may ask of another rule.
-    MILLRACE_DEVICE bool has_fields(const CompiledRule& rule, bool is_open) const {
-        return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule,
-                                                      {buffers_.data(), buffers_.bytes(), begins_http()}, is_open);
+    /// Whether it has what a rule asks for of other headers, and at the start. Each lane may ask of another rule.
+    MILLRACE_DEVICE HasFields has_fields(const CompiledRule& rule) const {
+        if (rule.fields == 0) return HasFields::yes;
+        return detail::has_fields(packet_, tables_.options, rule, {buffers_.data(), buffers_.bytes(), begins_http()});
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
     MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {

@@ -45,7 +45,7 @@ public:
     }
     MILLRACE_DEVICE uint32_t ids() const { return words_[0] & kUnknown; }
     MILLRACE_DEVICE bool ids_known() const { return ids() != kUnknown; }
-    MILLRACE_DEVICE uint16_t flags() const { return static_cast<uint16_t>(words_[0] >> 16); }
+    MILLRACE_DEVICE uint16_t flags() const { return words_[0] >> 16 & (kOpenAtStart / 0x10000 - 1); }
     MILLRACE_DEVICE PortPair ports() const {
         return {static_cast<uint16_t>(words_[1]), static_cast<uint16_t>(words_[1] >> 16)};
     }
@@ -70,6 +70,16 @@ public:
             if (words_[kKeptWords - 1 - k] == words_[kKeptWords - 1 - i]) return true;
         return false;
     }
+
+    /// Some rule asks of the stream's first bytes what this packet's are not.
+    MILLRACE_DEVICE void open_at_start() {
+#if MILLRACE_GPU
+        atomicOr(&words_[0], kOpenAtStart);
+#else
+        words_[0] |= kOpenAtStart;
+#endif
+    }
+    MILLRACE_DEVICE bool is_open_at_start() const { return (words_[0] & kOpenAtStart) != 0; }
 
     /// Adds a named rule that the packet may meet. No id is there then. Likewise there may be more than known.
     MILLRACE_DEVICE void add_rule(uint32_t named, bool by_pattern) {
@@ -98,6 +108,7 @@ public:
 
 private:
     static constexpr uint32_t kFront = 4, kUnknown = 0xffff;
+    static constexpr uint32_t kOpenAtStart = 0x80000000;  // no packet's header_flags have this bit
     static constexpr uint32_t kSome = 0x40000000, kDecided = 0xffffffff;
     static constexpr uint32_t kOther = (named_rule::kNumbers + 1) / 2;
     static_assert(2 * kKeptWords < kUnknown);

@@ -87,10 +87,12 @@ public:
     using OpenRules<Alerts>::OpenRules;
     /// Rules that follow are those without a pattern.
     MILLRACE_DEVICE void others_follow() { others_ = true; }
+    /// A rule says of the stream's first bytes what this packet's are not.
+    MILLRACE_DEVICE void open_at_start() { marks_ |= open_mark::kAtStart; }
     /// A rule was looked at, and its options are not met.
     MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
         if ((rule.action & CompiledRule::kSpans) == 0) return;
-        if (rule.action & CompiledRule::kAtStart) marks_ |= open_mark::kAtStart;
+        if (rule.action & CompiledRule::kAtStart) open_at_start();
         else if (others_) marks_ |= open_mark::kOthers;
         else if (!name(number)) marks_ |= open_mark::kSeveral;
     }

@@ -89,7 +89,7 @@ struct RulesInParts {
     MILLRACE_DEVICE static Decision conclude(Packet& packet, const NidsTables& tables, uint32_t* words) {
         const KeptOfPacket kept(words, tables.by_pattern);
         if (kept.decided()) return kept.decision();
-        if (kept.rules() == 0) return {kNoDetail, kClean};
+        if (kept.rules() == 0 && !kept.is_open_at_start()) return {kNoDetail, kClean};
         auto buffers = Rules<One>::buffers_of(packet, {});
         Alerts alerts;
         return Rules<One>(packet, tables, buffers, alerts, {}).conclude(kept);
