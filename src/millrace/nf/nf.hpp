@@ -353,7 +353,7 @@ struct Register {
         type.process[1] = detail::process<Device, 8>;
         type.process[2] = detail::process<Device, 32>;
         static_assert(!(detail::HasParts<Device> && detail::HasFinish<Device>), "such ends with conclude()");
-        if constexpr (detail::HasParts<Device>) type.parts = parts_of<Device>();
+        type.parts = parts_of<Device>();
         if constexpr (detail::ReadsTime<Device>) type.reads_time = Device::reads_time;
         if constexpr (detail::HasKeyedState<Device>) set_keyed(type);
         if constexpr (detail::HasOrderKey<Device>) {

@@ -60,6 +60,11 @@ concept HasParts = requires(Packet& packet, const typename Device::Tables& table
     Device::judge(packet, tables, kept, 0u, Lanes<1>{});
     { Device::conclude(packet, tables, kept) } -> std::same_as<Decision>;
 };
+/// Whether it has the last of them, which only goes with all others.
+template <class Device>
+concept HasConclude = requires(Packet& packet, const typename Device::Tables& tables, uint32_t* kept) {
+    Device::conclude(packet, tables, kept);
+};
 template <class Device, unsigned L>
 void find(const Packet& packet, const void* tables, uint32_t* kept) {
     Device::find(packet, *static_cast<const typename Device::Tables*>(tables), kept, Lanes<L>{});
@@ -68,11 +73,8 @@ template <class Device, unsigned L>
 void judge(Packet& packet, const void* tables, uint32_t* kept, uint32_t piece) {
     Device::judge(packet, *static_cast<const typename Device::Tables*>(tables), kept, piece, Lanes<L>{});
 }
-}  // namespace detail
-
-/// Those of a device half, compiled for the host.
 template <class Device>
-Parts parts_of() {
+Parts all_parts_of() {
     Parts parts;
     static const auto own = [](const void* tables) -> const typename Device::Tables& {
         return *static_cast<const typename Device::Tables*>(tables);
@@ -102,6 +104,20 @@ Parts parts_of() {
         return Device::conclude(packet, own(tables), kept);
     };
     return parts;
+}
+}  // namespace detail
+
+/// Those of a device half, compiled for the host; none where it has none.
+template <class Device>
+Parts parts_of() {
+    static_assert(
+        detail::HasParts<Device> || !detail::HasConclude<Device>,
+        "a device half has all parts or none; one of another signature, or a private one, hides that of a base");
+    if constexpr (!detail::HasParts<Device>) {
+        return {};
+    } else {
+        return detail::all_parts_of<Device>();
+    }
 }
 
 }  // namespace millrace::nf

@@ -72,9 +72,11 @@ const Kind kKinds[] = {
     {"content:\"ab\"; content:\"yz\"; distance:0;", "....ab....yz..."},
     {"content:\"have-this\"; content:!\"never-that\"; isdataat:3,relative;", "...have-this....."},
     {"content:\"AbZ\"; nocase; startswith; content:\"yz\"; offset:9;", "aBz......yz..."},
+    {"content:\"AbZ\"; nocase; startswith; content:\"second-part\"; offset:9;",
+     "aBz............................................................second-part..."},
 };
 /// Whether a rule says where in the stream something stands.
-bool counts_from_start(uint32_t kind) { return kind == 8 || kind == 11; }
+bool counts_from_start(uint32_t kind) { return kind == 8 || kind >= 11; }
 
 /// In two pieces, cut at each byte; every cut is a session of its own, and all are mixed.
 TEST(NidsStreams, FindARuleThatIsCutAtEachOfItsBytes) {

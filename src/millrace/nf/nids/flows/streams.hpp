@@ -74,7 +74,7 @@ private:
             const OpenInSegment left = piece.data - piece.before == own ? open : OpenInSegment(piece.marks);
             const NidsTables& rules = tables.rules;
             const bool joint = piece.tail_bytes > 0 && has_joint(rules, piece);
-            judge(look, piece, left.of(rules, CompiledRule::kSpans), streams.of(number), joint);
+            judge_piece(look, piece, left.of(rules, CompiledRule::kSpans), streams.of(number), joint);
             if constexpr (kMessages)
                 follow_messages(look, bucket, number, piece, left.of(rules, CompiledRule::kOfBody), joint, gone);
         });
@@ -107,8 +107,8 @@ private:
     }
     static constexpr uint32_t kMaxReach = 32;
 
-    MILLRACE_DEVICE static void judge(Look& look, const flows::StreamPiece& piece, const OpenInSegment& open,
-                                      flows::Stream& stream, bool has_joint) {
+    MILLRACE_DEVICE static void judge_piece(Look& look, const flows::StreamPiece& piece, const OpenInSegment& open,
+                                            flows::Stream& stream, bool has_joint) {
         const NidsTables& tables = look.tables.rules;
         // Of another generation of rules: these have other numbers.
         if (stream.reader != look.tables.streams.reader && stream.notes != 0) stream.notes = flows::Stream::kMany;
