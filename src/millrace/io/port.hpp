@@ -60,7 +60,7 @@ struct PortCounters {
     uint64_t send_drops() const;
 };
 
-/// What a port is; constant once it is made.
+/// What a port is, as it was made.
 struct PortInfo {
     std::string name;              ///< the key under `ports:`
     std::string kind;              ///< "pcap", "dpdk", …
@@ -68,7 +68,7 @@ struct PortInfo {
     uint16_t index = 0;            ///< its place under `ports:`, the number that NFs use
     uint16_t receive_queues = 0;   ///< 0: it never receives
     uint16_t send_queues = 0;      ///< 0: it cannot send
-    std::array<uint8_t, 6> mac{};  ///< zero when it has none
+    std::array<uint8_t, 6> mac{};  ///< zero when it has none; `Port::mac` is what holds now
     uint32_t mtu = 1500;           ///< longest IP packet it sends, when it was made; `Port::mtu` is what holds now
     int numa_node = -1;            ///< of the device; -1: none or unknown
 };
@@ -153,6 +153,14 @@ public:
     virtual LinkState link() const { return {}; }
     /// The longest IP packet that it sends now. Longer ones are dropped as `over-mtu`. Any thread.
     virtual uint32_t mtu() const { return info_.mtu; }
+    /// Its address now; zero when it has none. Any thread.
+    virtual std::array<uint8_t, 6> mac() const { return info_.mac; }
+    /// Has `told` called, by a thread of the port's, when `link`, `mtu` or `mac` may have changed; an empty one ends
+    /// that. False: this port never tells.
+    virtual bool on_change(const std::function<void()>& /*told*/) { return false; }
+    /// Has the Linux interface that this port has made be what `port` is now: its link, MTU and MAC address. One thread
+    /// at a time.
+    virtual void stand_for(const Port& /*port*/) {}
     /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most,
     /// come on top of it.
     static bool fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu);
@@ -194,6 +202,12 @@ private:
     std::unique_ptr<QueueCounters[]> receiving_, sending_;
 };
 
+/// A Linux interface that stands for a port in Linux' eyes.
+struct StandIn {
+    std::string interface;
+    uint16_t port = 0;  ///< its number
+};
+
 /// What ports are made for.
 struct PortEnvironment {
     uint16_t queues = 1;            ///< workers: queues a port gets unless its options say otherwise
@@ -201,9 +215,10 @@ struct PortEnvironment {
     uint32_t tailroom_bytes = 64;   ///< free bytes behind the longest frame: what the chains may append
     uint32_t pool_packets = 16384;  ///< buffers of each receiving port, unless its `buffers` option says otherwise
     size_t pool_memory_bytes = size_t{128} << 20;  ///< a pool of long frames gets fewer buffers to stay below
-    std::string output_folder;  ///< relative names of output files start here; empty: in the YAML file's folder
-    SourceDelivery sources;     ///< how traffic sources hand out frames
-    EalOptions eal;             ///< used when EAL does not run yet
+    std::string output_folder;       ///< relative names of output files start here; empty: in the YAML file's folder
+    SourceDelivery sources;          ///< how traffic sources hand out frames
+    std::vector<StandIn> stand_ins;  ///< taps among them are made with room for the frames of their ports
+    EalOptions eal;                  ///< used when EAL does not run yet
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};
 };
 

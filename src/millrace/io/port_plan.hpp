@@ -24,6 +24,8 @@ struct PortPlan {
     std::function<void(Diagnostic)> warn;
     size_t pool_memory_bytes = 0;
     SourceDelivery sources = {};
+    /// Of a tap: the MTU of the port that it stands for, when that is open; 0: it stands for none.
+    std::shared_ptr<uint32_t> port_mtu = std::make_shared<uint32_t>(0);
     std::string output_folder = {};  ///< where relative names of output files start, see PortEnvironment
 
     /// The pool for frames of that length: within the memory limit unless `buffers` was given.

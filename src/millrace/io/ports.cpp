@@ -19,7 +19,17 @@ struct Planned {
     Config value;
     std::string kind;
     OpenPort open;
+    std::optional<uint16_t> stands_for;  ///< the port of this number, which is opened first
+    std::shared_ptr<uint32_t> port_mtu;
 };
+
+/// The port that a tap is to stand for; never itself.
+std::optional<uint16_t> port_behind(const PortPlan& plan, const std::vector<StandIn>& stand_ins) {
+    if (plan.info.kind != "tap") return std::nullopt;
+    for (const auto& [interface, port] : stand_ins)
+        if (interface == plan.value.text() && port != plan.info.index) return port;
+    return std::nullopt;
+}
 
 /// The entry that says what kind of port it is. A `pcap` with an `output` is one port of kind pcap.
 std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
@@ -106,7 +116,8 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
                 if (const auto [had, is_new] = interfaces.emplace(plan.value.text(), plan.info.name); !is_new)
                     plan.value.fail("'" + had->first + "' is the interface of port '" + had->second + "' already",
                                     "give each port one of its own");
-            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings)});
+            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings),
+                               port_behind(plan, environment.stand_ins), plan.port_mtu});
         } catch (const ConfigError& e) {
             mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
         }
@@ -141,16 +152,23 @@ std::vector<std::unique_ptr<Port>> make_ports(const Config& ports, const PortEnv
     const std::vector<Planned> planned = plan_ports(ports, environment);
     start_eal(environment.eal);
     register_metadata();
-    std::vector<std::unique_ptr<Port>> result;
-    for (const Planned& port : planned) {
+    std::vector<std::unique_ptr<Port>> result(planned.size());
+    const auto open = [&](size_t i) {
+        const Planned& port = planned[i];
         try {
-            result.push_back(port.open());
+            if (port.stands_for && *port.stands_for < result.size() && result[*port.stands_for] != nullptr)
+                *port.port_mtu = result[*port.stands_for]->mtu();
+            result[i] = port.open();
         } catch (const ConfigError&) {
             throw;
         } catch (const std::exception& e) {
             port.value.fail(e.what());
         }
-    }
+    };
+    for (size_t i = 0; i < planned.size(); ++i)
+        if (!planned[i].stands_for) open(i);
+    for (size_t i = 0; i < planned.size(); ++i)
+        if (planned[i].stands_for) open(i);
     return result;
 }
 

@@ -28,6 +28,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     environment.output_folder = configuration.output_folder;
     environment.sources = options_.sources;
     environment.warn = options_.warn;
+    environment.stand_ins = stand_ins_of(configuration);
     const nf::Growth growth = growth_of(configuration);
     environment.headroom_bytes = headroom_bytes_ = std::max(128u, (growth.head + 63) / 64 * 64);
     environment.tailroom_bytes = tailroom_bytes_ = std::max(64u, growth.tail);
@@ -35,6 +36,8 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
     check_outputs(configuration);
+    stand_ins_ = std::make_unique<io::StandIns>(ports_);
+    stand_ins_->follow(environment.stand_ins);
     if (const uint32_t packets = whole_packets_for(configuration); packets > 0)
         whole_packets_ = std::make_unique<WholePackets>(packets, headroom_bytes_, tailroom_bytes_);
     for (const auto& port : ports_) {
@@ -85,6 +88,7 @@ Runtime::~Runtime() {
     workers_.clear();
     events_.finish();
     for (Injection left; injections_.take(left);) rte_pktmbuf_free(left.packet);
+    stand_ins_.reset();
     for (const auto& port : ports_) port->close();
     for (const auto& [device, memory] : pinned_) device->unpin(memory);
 }
@@ -257,6 +261,7 @@ void Runtime::finish() {
     events_.finish();
     if (!events_.trouble().empty()) add_trouble({{}, events_.trouble(), ""});
     attempt([&] { end_tended(); });
+    stand_ins_.reset();
     for (const auto& port : ports_) {
         attempt([&] { port->flush(); });
         attempt([&] { port->close(); });

@@ -21,6 +21,7 @@
 #include "millrace/exec/report/verdict_log.hpp"
 #include "millrace/exec/tenants.hpp"
 #include "millrace/io/port.hpp"
+#include "millrace/io/stand_ins.hpp"
 
 namespace millrace::exec {
 
@@ -141,6 +142,8 @@ private:
     static nf::Growth growth_of(const chain::Configuration& configuration);
     /// Buffers for the packets that chains put together; 0 where none does.
     static uint32_t whole_packets_for(const chain::Configuration& configuration);
+    /// Linux interfaces that stand for ports in any chain.
+    static std::vector<io::StandIn> stand_ins_of(const chain::Configuration& configuration);
     /// Throws ConfigError where chains have tenants' functions and nobody runs those.
     void follow_tenants(const chain::Configuration& configuration) const;
     /// Throws ConfigError where a chain wants to send by a port that can't.
@@ -161,6 +164,7 @@ private:
     std::shared_ptr<const chain::Configuration> retired_;  // the generation before
     std::unique_ptr<WholePackets> whole_packets_;          // null: no chain puts fragments together
     std::vector<std::unique_ptr<io::Port>> ports_;
+    std::unique_ptr<io::StandIns> stand_ins_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<SpinLock>> send_locks_;      // by port, where workers share a queue
     std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for

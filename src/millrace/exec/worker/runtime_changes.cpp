@@ -9,6 +9,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/changeable.hpp"
+#include "millrace/nf/stands_in.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -125,6 +126,7 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     if (!same_chains) {
         listen_for_changes(*this->configuration(), false);
         listen_for_changes(*next, true);
+        if (stand_ins_ != nullptr) stand_ins_->follow(stand_ins_of(*next));
     }
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
@@ -140,6 +142,15 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
     if (!same_chains) retire(before, std::move(ready));
+}
+
+std::vector<io::StandIn> Runtime::stand_ins_of(const chain::Configuration& configuration) {
+    std::vector<io::StandIn> all;
+    for (const auto& program : configuration.chains)
+        for (const auto& node : program->nodes)
+            if (const auto* const function = dynamic_cast<const nf::StandsIn*>(node.nf.get()))
+                for (const auto& [interface, port] : function->stand_ins()) all.push_back({interface, port});
+    return all;
 }
 
 /// Has the NFs that take changes wake whoever applies them, or no more.

@@ -1,6 +1,7 @@
 // The options of `dpdk` and `tap` ports.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -21,11 +22,19 @@ std::string next_name(const std::string& driver) {
 
 OpenPort plan_tap(const PortPlan& plan, EthdevOptions options, const PortInfo& info) {
     const std::string interface = interface_name(plan.value);
+    options.tap = TapOptions{.interface = interface};
+    if (const auto mac = plan.options.find("mac"))
+        options.tap->mac = static_cast<TapOptions::Mac>(mac->choice({"automatic", "own", "port"}));
+    options.warn = [where = plan.value.where(), warn = plan.warn](const std::string& message, const std::string& hint) {
+        warn(Diagnostic{where, message, hint});
+    };
     return [=]() mutable -> std::unique_ptr<Port> {
         if (access("/dev/net/tun", R_OK | W_OK) != 0)
             throw std::runtime_error(std::string("/dev/net/tun: ") + std::strerror(errno) +
                                      "; tap ports need it and CAP_NET_ADMIN");
         options.device = next_name("net_tap") + ",iface=" + interface;
+        constexpr uint32_t kUsualMtu = 1500, kMostMtu = 65000;
+        if (options.mtu == 0 && *plan.port_mtu > kUsualMtu) options.mtu = std::min(*plan.port_mtu, kMostMtu);
         return EthdevPort::open(info, options, plan.pool_for(plan.max_frame_bytes), plan.buffers_given);
     };
 }
@@ -41,7 +50,8 @@ OpenPort plan_device(const PortPlan& plan, EthdevOptions options, const PortInfo
 }  // namespace
 
 OpenPort plan_ethdev(const PortPlan& plan) {
-    plan.only({"promiscuous", "descriptors", "mtu"});
+    if (plan.info.kind == "tap") plan.only({"promiscuous", "descriptors", "mtu", "mac"});
+    else plan.only({"promiscuous", "descriptors", "mtu"});
     if (plan.pool.headroom_bytes > RTE_PKTMBUF_HEADROOM)
         plan.value.fail("the chains may put " + std::to_string(plan.pool.headroom_bytes) +
                             " bytes before a frame, but drivers leave " + std::to_string(RTE_PKTMBUF_HEADROOM),

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/io/kernel/interface.hpp"
+#include "millrace/io/kernel/tap_interface.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {
@@ -19,6 +22,8 @@ struct EthdevOptions {
     bool promiscuous = true;
     uint16_t descriptors = 1024;    ///< of each queue; the device may round
     uint32_t least_room_bytes = 0;  ///< frames of this length fit into a buffer, whatever the MTU
+    std::optional<TapOptions> tap;  ///< it is a tap, and has made this interface
+    std::function<void(const std::string& message, const std::string& hint)> warn;  ///< of it
 };
 
 /// Attaches the device when made and detaches it when closed. No offload is on: frames arrive with their VLAN
@@ -39,6 +44,12 @@ public:
     void end_sleep(uint16_t queue) override;
     bool exhausted() const override { return closed_; }
     LinkState link() const override;
+    uint32_t mtu() const override { return tap_ != nullptr ? tap_->followed().mtu() : info_.mtu; }
+    std::array<uint8_t, 6> mac() const override;
+    bool on_change(const std::function<void()>& told) override;
+    void stand_for(const Port& port) override {
+        if (tap_ != nullptr) tap_->stand_for(port);
+    }
     PortCounters counters() const override;
     void close() override;
     std::vector<const PacketPool*> pools() const override {
@@ -64,11 +75,14 @@ private:
     void start(const EthdevOptions& options);
     void start(const EthdevOptions& options, bool with_interrupts);
     void find_interrupts();
+    void send_long(uint16_t queue, rte_mbuf* mbuf);
     PortCounters with_device_counters(PortCounters counters) const;
 
     uint16_t device_;
+    uint32_t driver_mtu_ = 0;  // the longest IP packet that the driver takes
     std::unique_ptr<PacketPool> pool_;
     std::vector<Queue> queues_;
+    std::unique_ptr<TapInterface> tap_;  // null: it is none
     std::atomic<bool> closed_{false};
     bool started_ = false;
     PortCounters last_;  // of the device, when it was closed

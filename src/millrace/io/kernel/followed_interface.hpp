@@ -1,9 +1,11 @@
 // The interface that a port is at.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,24 +29,38 @@ public:
     /// From now on it is down. Nobody may hold `control`.
     void leave();
 
+    /// Has `told` called behind each change that `changed` was told of; an empty one ends that. Any thread.
+    void on_change(std::function<void()> told);
+
     // Any thread.
     bool is_up() const { return is_up_.load(std::memory_order_relaxed); }
     uint32_t mtu() const { return mtu_.load(std::memory_order_relaxed); }
     LinkState link() const { return {.up = is_up(), .speed_mbps = speed_mbps_.load(std::memory_order_relaxed)}; }
+    std::array<uint8_t, 6> mac() const;
+    /// "link-changes" and "mtu-changes" since it is followed, those that there were. Several in a row may look like
+    /// one.
+    void count_changes(std::map<std::string, uint64_t>& details) const;
     std::string trouble() const;
     /// Of what `changed` changes; never of a worker.
     std::mutex& control() const { return control_; }
 
 private:
     void update();
+    void take(const Interface& now);
+    void set_up(bool is_up);
 
     const std::string name_;
     const uint32_t most_mtu_;
     std::atomic<bool> is_up_{false};
     std::atomic<uint32_t> mtu_, speed_mbps_{0};
+    std::atomic<uint64_t> mac_{0};  // its bytes, the first one lowest
+    std::atomic<uint64_t> link_changes_{0}, mtu_changes_{0};
+    bool is_first_ = true;        // of the watch
     mutable std::mutex control_;  // what is below, but for the watch
     std::function<void(const Interface&)> changed_;
     std::string trouble_;
+    std::mutex telling_;  // what is below, but for the watch
+    std::function<void()> told_;
     std::unique_ptr<InterfaceWatch> watch_;
 };
 

@@ -128,6 +128,7 @@ PortCounters PacketSocketPort::counters() const {
     const std::lock_guard lock(followed_.control());
     if (closed_) return last_;
     PortCounters result = Port::counters();
+    followed_.count_changes(result.details);
     for (const auto& ring : rings_) missed_ += ring->frames->missed();
     if (missed_ != 0) result.drops[drop_name(PortDrop::missed)] += missed_;
     for (const auto& queue : queues_)

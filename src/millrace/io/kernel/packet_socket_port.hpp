@@ -65,6 +65,11 @@ public:
     bool exhausted() const override { return closed_; }
     LinkState link() const override { return followed_.link(); }
     uint32_t mtu() const override { return followed_.mtu(); }
+    std::array<uint8_t, 6> mac() const override { return followed_.mac(); }
+    bool on_change(const std::function<void()>& told) override {
+        followed_.on_change(told);
+        return true;
+    }
     PortCounters counters() const override;
     std::string trouble() const override { return followed_.trouble(); }
     void close() override;

@@ -169,6 +169,7 @@ PortCounters XdpPort::counters() const {
     const std::lock_guard lock(followed_.control());
     if (closed_) return last_;
     PortCounters result = Port::counters();
+    followed_.count_changes(result.details);
     XdpCounts all = left_;
     for (const auto& socket : sockets_) all.add(socket->counts());
     const auto add = [](auto& to, const char* name, uint64_t n) {

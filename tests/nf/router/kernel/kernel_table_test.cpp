@@ -251,6 +251,39 @@ TEST(KernelTable, LetsRoutesGoWithTheirLink) {
     EXPECT_EQ(t.to("192.0.2.1"), "no-route");
 }
 
+TEST(KernelTable, LeavesOutRoutesOfPortsWithoutCarrier) {
+    TableTester t;
+    const auto carrier = [&](uint32_t index, bool there) {
+        t.link(index, index == 1 ? "lan0" : "wan0", true, 1500, there);
+    };
+    for (uint8_t i = 1; i <= 2; ++i) t.neighbour(i, "10.0.0." + std::to_string(i), i);
+    t.add(route_of("198.51.100.0/24", {hop_of(1, "10.0.0.1"), hop_of(2, "10.0.0.2")}));
+    t.add(via("192.0.2.0/24", "10.0.0.1", 1, 10));
+    t.add(via("192.0.2.0/24", "10.0.0.2", 2, 20));
+    t.add(route_of("203.0.113.0/24", {hop_of(3, "10.9.0.1")}));
+    t.add(route_of("10.0.0.9/32", {hop_of(1)}, 0, RTN_LOCAL, 255));
+    EXPECT_EQ(t.to("198.51.100.1"), "0:1 1:2");
+    carrier(1, false);
+    EXPECT_TRUE(t.table().take_resync_wanted());
+    EXPECT_EQ(t.to("198.51.100.1"), "1:2") << "the other one of the group";
+    EXPECT_EQ(t.to("192.0.2.1"), "1:2") << "the route behind it";
+    // The kernel has it still, and tells of it again.
+    t.add(via("192.0.2.0/24", "10.0.0.1", 1, 10));
+    EXPECT_EQ(t.to("192.0.2.1"), "1:2");
+    t.add(via("192.0.2.0/24", "10.0.0.1", 1, 20), Place::replace);
+    EXPECT_EQ(t.to("192.0.2.1"), "no-route") << "in place of the other one";
+    EXPECT_EQ(t.to("10.0.0.9"), "local");
+    carrier(1, true);
+    EXPECT_TRUE(t.table().take_resync_wanted());
+    EXPECT_EQ(t.to("198.51.100.1"), "0:1 1:2");
+    t.add(via("192.0.2.0/24", "10.0.0.1", 1, 10));
+    EXPECT_EQ(t.to("192.0.2.1"), "0:1");
+    t.link(3, "eth9", true, 1500, false);
+    EXPECT_EQ(t.to("203.0.113.1"), "kernel") << "what becomes of it is the kernel's to say";
+    EXPECT_FALSE(t.table().take_resync_wanted());
+    EXPECT_TRUE(t.table().forwarding().port_macs.at(0).is_known);
+}
+
 TEST(KernelTable, FollowsNamesAddressesAndMtusOfLinks) {
     TableTester t;
     t.add(via("192.0.2.0/24", "10.1.0.1"));

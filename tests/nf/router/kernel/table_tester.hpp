@@ -44,13 +44,14 @@ public:
     }
 
     KernelTable& table() { return table_; }
-    void link(uint32_t index, const std::string& name, bool up = true, uint32_t mtu = 1500) {
+    void link(uint32_t index, const std::string& name, bool up = true, uint32_t mtu = 1500, bool carrier = true) {
         LinkMessage message;
         message.index = index;
         message.name = name;
         message.has_mac = true;
         message.mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(index)};
         message.up = up;
+        message.carrier = up && carrier;
         message.mtu = mtu;
         table_.on_link(message);
     }

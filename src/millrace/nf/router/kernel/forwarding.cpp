@@ -113,7 +113,7 @@ KernelTable::Forwarding KernelTable::forwarding() {
     for (size_t number = 0; number < ways_.numbers(); ++number)
         forwarding.targets.push_back(resolver.target_of(ways_.at(static_cast<uint16_t>(number))));
     for (const auto& [index, link] : links_) {
-        if (!link.usable()) continue;
+        if (link.port == kNoPort || !link.told.has_mac) continue;
         if (forwarding.port_macs.size() <= link.port) forwarding.port_macs.resize(link.port + size_t{1});
         PortMac& mac = forwarding.port_macs[link.port];
         std::ranges::copy(link.told.mac, mac.bytes);

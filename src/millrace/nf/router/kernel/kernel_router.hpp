@@ -4,6 +4,7 @@
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/kernel/kernel_watch.hpp"
+#include "millrace/nf/stands_in.hpp"
 
 namespace millrace::nf::router {
 
@@ -12,7 +13,7 @@ KernelOptions read_kernel_options(const Config& options, const std::vector<std::
 
 /// One generation: the kernel's tables at one moment. Only where packets will flow (Environment::live) is the kernel
 /// asked; elsewhere there is no route.
-class KernelRouter : public NetworkFunction, public Changeable {
+class KernelRouter : public NetworkFunction, public Changeable, public StandsIn {
 public:
     KernelRouter(const Config& options, const Environment& environment);
     /// The generation behind `previous`.
@@ -31,6 +32,7 @@ public:
         return watch_ != nullptr ? watch_->show(topic, most) : std::nullopt;
     }
     std::string summary() const override;
+    const std::vector<std::pair<std::string, uint16_t>>& stand_ins() const override { return options_.interfaces; }
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -85,6 +85,7 @@ void KernelTable::on_route(const RouteMessage& message) {
     if (message.tos != 0)
         return warn_once("routes for one type of service (tos) are left out", "routes without it are followed");
     if (message.gone) remove(message);
+    else if (lacks_carrier(message)) leave_out(message);
     else add(message);
 }
 
@@ -126,6 +127,30 @@ void KernelTable::add(const RouteMessage& message) {
         ++routes_count_;
     }
     refresh(message.prefix);
+}
+
+/// Whether it leads only to interfaces of ports that have no carrier. When one gets it, all routes are told again.
+bool KernelTable::lacks_carrier(const RouteMessage& message) const {
+    return !message.hops.empty() && std::ranges::all_of(message.hops, [&](const RouteHop& hop) {
+        const auto link = links_.find(hop.interface);
+        return link != links_.end() && link->second.told.up && !link->second.is_up();
+    });
+}
+
+/// A route that does not count takes the place of another one, maybe.
+void KernelTable::leave_out(const RouteMessage& message) {
+    const auto entry = routes_.find(message.prefix);
+    if (entry == routes_.end() || message.place != RouteMessage::Place::replace) return;
+    std::vector<Route>& routes = entry->second;
+    const auto rank = std::pair(message.table != kLocalTable, message.metric);
+    const auto at = std::ranges::find_if(routes, [&](const Route& other) { return other.rank() == rank; });
+    if (at == routes.end()) return;
+    const uint16_t before = at->way;
+    routes.erase(at);
+    --routes_count_;
+    if (routes.empty()) routes_.erase(entry);
+    refresh(message.prefix);
+    ways_.release(before);
 }
 
 void KernelTable::remove(const RouteMessage& message) {
@@ -312,7 +337,7 @@ void KernelTable::on_neighbour(const NeighbourMessage& message) {
 
 bool KernelTable::is_up(uint32_t interface) const {
     const auto link = links_.find(interface);
-    return link != links_.end() && link->second.told.up;
+    return link != links_.end() && link->second.is_up();
 }
 
 void KernelTable::on_link(const LinkMessage& message) {
@@ -322,14 +347,14 @@ void KernelTable::on_link(const LinkMessage& message) {
     for (const auto& [name, port] : options_.interfaces)
         if (name == message.name) link.port = port;
     if (message.gone) link.told.up = false;
-    const bool is_same = before.port == link.port && before.told.up == link.told.up &&
+    const bool is_same = before.port == link.port && before.is_up() == link.is_up() &&
                          before.told.has_mac == link.told.has_mac && before.told.mac == link.told.mac &&
                          before.told.mtu == link.told.mtu;
     if (!is_same) {
         ++version_;
         const bool follows = link.port != kNoPort || before.port != kNoPort;
-        wants_resync_ |= follows && before.told.index != 0 && before.told.up != link.told.up;
-        if (before.told.up && !link.told.up) drop_routes_of_links_that_are_down();
+        wants_resync_ |= follows && before.told.index != 0 && before.is_up() != link.is_up();
+        if (before.is_up() && !link.is_up()) drop_routes_of_links_that_are_down();
         place_neighbours_on(message.index);
     }
     if (message.gone) links_.erase(message.index);

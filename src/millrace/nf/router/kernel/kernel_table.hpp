@@ -81,8 +81,11 @@ private:
         LinkMessage told;
         uint16_t port = kNoPort;
         uint64_t stamp = 0;
+        /// Of a port's interface, whether it has a carrier as well: Linux keeps its routes without one, but leaves
+        /// them out (ignore_routes_with_linkdown). The others are Linux' to send by.
+        bool is_up() const { return told.up && (told.carrier || port == kNoPort); }
         /// Whether packets may be sent there by a port.
-        bool usable() const { return told.up && told.has_mac && port != kNoPort; }
+        bool usable() const { return is_up() && told.has_mac && port != kNoPort; }
     };
     struct Route {
         uint32_t metric = 0;
@@ -107,7 +110,8 @@ private:
     Way way_of(const RouteMessage& message);
     void add(const RouteMessage& message);
     void remove(const RouteMessage& message);
-    bool is_down(const Way& way) const;
+    void leave_out(const RouteMessage& message);
+    bool lacks_carrier(const RouteMessage& message) const;
     void drop_routes_of_links_that_are_down();
     template <class Goes>
     void drop_routes(Goes&& goes);

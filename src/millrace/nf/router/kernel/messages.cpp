@@ -210,6 +210,7 @@ bool MessageParser::parse_link(bool gone, Bytes body) {
     link.gone = gone;
     link.index = static_cast<uint32_t>(head->ifi_index);
     link.up = (head->ifi_flags & IFF_UP) != 0;
+    link.carrier = (head->ifi_flags & IFF_RUNNING) != 0;
     const bool good = for_each_attribute(behind(body, sizeof(ifinfomsg)), [&](unsigned type, Bytes value) {
         if (type == IFLA_MTU) return read_u32(value, link.mtu);
         if (type == IFLA_ADDRESS) read_mac(value, link.has_mac, link.mac);

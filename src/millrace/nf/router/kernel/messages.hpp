@@ -67,7 +67,8 @@ struct LinkMessage {
     std::string name;
     bool has_mac = false;
     std::array<uint8_t, 6> mac{};
-    bool up = false;  ///< as an administrator set it
+    bool up = false;       ///< as an administrator set it
+    bool carrier = false;  ///< frames can leave by it
     uint32_t mtu = 0;
 };
 
