@@ -110,6 +110,35 @@ TEST_P(InterfacePort, DropsWhatTheMtuDoesNotAllowByName) {
     });
 }
 
+TEST_P(InterfacePort, FollowsTheInterfacesAddressAndCountsItsChanges) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        ASSERT_EQ(run("ip link set left address 02:00:00:00:00:0a"), "");
+        const auto made = at_left();
+        Port& port = *made[0];
+        using Mac = std::array<uint8_t, 6>;
+        ASSERT_TRUE(becomes([&] { return port.link().up; }));
+        EXPECT_EQ(port.info().mac, (Mac{2, 0, 0, 0, 0, 10}));
+        EXPECT_EQ(port.mac(), port.info().mac);
+        const uint64_t before = port.counters().details["link-changes"];
+        EXPECT_LE(before, 1u) << "it may have come up since";
+        EXPECT_EQ(port.counters().details.count("mtu-changes"), 0u);
+        ASSERT_EQ(run("ip link set left address 02:00:00:00:00:0b"), "");
+        EXPECT_TRUE(becomes([&] { return port.mac() == Mac{2, 0, 0, 0, 0, 11}; }));
+        for (uint64_t turn = 1; turn <= 3; ++turn) {
+            ASSERT_EQ(run("ip link set right down"), "");
+            ASSERT_TRUE(becomes([&] { return !port.link().up; }));
+            ASSERT_EQ(run("ip link set right up"), "");
+            ASSERT_TRUE(becomes([&] { return port.link().up; }));
+            EXPECT_EQ(port.counters().details["link-changes"], before + 2 * turn);
+            ASSERT_EQ(run("ip link set left mtu " + std::to_string(1500 - turn)), "");
+            EXPECT_TRUE(becomes([&] { return port.counters().details["mtu-changes"] == turn; }));
+        }
+        made[0]->close();
+        EXPECT_EQ(port.counters().details["link-changes"], before + 6) << "what was before it was closed";
+    });
+}
+
 TEST_P(InterfacePort, SendsNothingLaterOfWhatCameWhileTheLinkWasDown) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");

@@ -144,6 +144,10 @@ TEST(Agent, TellsOfEachPortWhoseLinkChangesOrThatComesOrGoes) {
     EXPECT_EQ(told(controller.hear()), "040c 01 " + number(1000) + " 00000001");
     EXPECT_EQ(told(controller.hear()), "040c 02 " + number(5) + " 00000004");
     EXPECT_EQ(told(controller.hear()), "040c 00 " + number(2000) + " 00000004");
+    datapath.change([](std::vector<PortView>& ports) { ports[6].mac = {2, 0, 0, 0, 0, 0x77}; });
+    const std::string renamed = controller.hear();
+    EXPECT_EQ(told(renamed), "040c 02 " + number(7) + " 00000001");
+    EXPECT_EQ(renamed.substr(48, 12), "020000000077") << "hw_addr";
     // Nothing is told twice, and flows by a port that is down are flows as others are.
     controller.say(kMessages.at("flow_add") + kMessages.at("echo"));
     EXPECT_EQ(controller.hear(), kEchoed);

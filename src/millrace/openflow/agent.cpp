@@ -109,7 +109,8 @@ void Agent::pass_on_packets() {
     }
 }
 
-/// Tells the controllers of links that came up or went down, and of ports that have a number now, or none any more.
+/// Tells the controllers of links that came up or went down, of addresses that changed, and of ports that have a number
+/// now, or none any more.
 void Agent::watch_ports() {
     std::map<uint32_t, PortView> now;
     for (PortView& port : datapath_->ports()) now.emplace(port.number, std::move(port));
@@ -123,7 +124,8 @@ void Agent::watch_ports() {
         for (const auto& [number, port] : now) {
             const auto before = last_ports_->find(number);
             if (before == last_ports_->end()) tell(port, PortChange::added);
-            else if (before->second.up != port.up || before->second.speed_mbps != port.speed_mbps)
+            else if (before->second.up != port.up || before->second.speed_mbps != port.speed_mbps ||
+                     before->second.mac != port.mac)
                 tell(port, PortChange::modified);
         }
     }

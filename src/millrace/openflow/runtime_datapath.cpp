@@ -16,7 +16,7 @@ std::vector<PortView> RuntimeDatapath::ports() const {
             const auto found = counters.drops.find(io::drop_name(drop));
             return found == counters.drops.end() ? uint64_t{0} : found->second;
         };
-        PortView view{number, port.name(), port.info().mac, link.up, link.speed_mbps};
+        PortView view{number, port.name(), port.mac(), link.up, link.speed_mbps};
         view.received_packets = counters.received_packets;
         view.received_bytes = counters.received_bytes;
         view.sent_packets = counters.sent_packets;

@@ -71,7 +71,7 @@ json ports_json(const exec::Runtime& runtime) {
         json entry = exec::port_json(
             {port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
         const io::LinkState link = port->link();
-        const std::array<uint8_t, 6>& mac = port->info().mac;
+        const std::array<uint8_t, 6> mac = port->mac();
         entry["link"] = link.up ? "up" : "down";
         entry["speed-mbps"] = link.speed_mbps;
         entry["mtu"] = port->mtu();
