@@ -158,6 +158,23 @@ TEST(StandIns, LeaveATapAsItIsThatStandsForNothing) {
     });
 }
 
+TEST(TapPort, LetsLinuxSendRedirectsOnlyWhereItIsToldTo) {
+    NEED_TAPS();
+    IN_OWN_NETWORK([] {
+        const auto settings = [] {
+            return run("cd /proc/sys/net/ipv4/conf; cat all/send_redirects mill0/send_redirects lo/send_redirects");
+        };
+        ASSERT_EQ(run("echo 1 | tee /proc/sys/net/ipv4/conf/*/send_redirects > /dev/null"), "");
+        {
+            const auto made = ports("a: { tap: mill0, redirects: true }\n");
+            EXPECT_EQ(settings(), "1\n1\n1\n") << "as they were";
+        }
+        const auto made = ports("a: { tap: mill0 }\n");
+        EXPECT_EQ(settings(), "0\n0\n1\n") << "other interfaces keep their own";
+        EXPECT_NE(mistake("a: { dpdk: net_null7, redirects: true }").find("redirects"), std::string::npos);
+    });
+}
+
 TEST(TapPort, TakesAndGivesFramesAsLongAsItsMtu) {
     NEED_TAPS();
     IN_OWN_NETWORK([] {

@@ -49,6 +49,7 @@ port_says() {
     "$millrace" show ports --json --socket "$folder/out/millrace.sock" |
         python3 -c 'import json, sys; p = {p["name"]: p for p in json.load(sys.stdin)["ports"]}; print(p); sys.exit(not eval(sys.argv[1]))' "$1"
 }
+cat_mac() { link_of "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])'; }
 all_answer() {
     local last
     for last in {10..29}; do in_client ping -c 1 -W 0.5 203.0.113.$last > /dev/null || { echo "no answer from $last"; return 1; }; done
@@ -117,6 +118,36 @@ expect "the changes are counted" port_says 'p["wan"]["details"]["link-changes"] 
 expect "and packets go the other way" within 3 all_answer
 plug
 expect "it comes back from that" within_ms 2000 in_client ping -c 1 -W 0.1 192.0.2.10
+
+# --- what `show ports` has of the interface ---
+expect "a port has its interface's address and speed" port_says 'p["far"]["mac"] == "'"$(cat_mac mr-far)"'" and p["far"]["speed-mbps"] == 10000'
+ip -n $middle link set mr-far address 02:00:00:00:99:01
+expect "and its new address" within_ms 1000 port_says 'p["far"]["mac"] == "02:00:00:00:99:01"'
+expect "the tap has one of its own" port_says 'p["far-tap"]["mac"] == "'"$(cat_mac far0)"'" != p["far"]["mac"]'
+expect "the table has the speed" bash -c "'$millrace' show ports --socket '$folder/out/millrace.sock' | grep -q '^far .* up 10.0 Gb/s .* 9,000'"
+
+# --- redirects ---
+# The client learns nothing of a gateway in its own network: Linux sees the first packets to it, and would tell.
+ip -n $client address add 10.0.10.20/24 dev eth0
+ip -n $middle route add 203.0.113.77/32 via 10.0.10.20
+# Tells the types of ICMP that the client's card sees for three seconds.
+in_client python3 - > "$folder/heard" << 'PYTHON' &
+import socket, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.bind(("eth0", 0))
+s.settimeout(0.2)
+end = time.time() + 3
+while time.time() < end:
+    try: frame = s.recv(2000)
+    except TimeoutError: continue
+    if frame[12:14] == b"\x08\x00" and frame[23] == 1: print("type", frame[34])
+PYTHON
+listener=$!
+settle
+in_client ping -c 3 -i 0.3 -W 0.5 203.0.113.77 > /dev/null
+wait $listener
+expect "packets went to and fro" grep -q 'type 8' "$folder/heard"
+refuse "no redirect came" grep 'type 5' "$folder/heard"
 
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'

@@ -22,7 +22,7 @@ std::string next_name(const std::string& driver) {
 
 OpenPort plan_tap(const PortPlan& plan, EthdevOptions options, const PortInfo& info) {
     const std::string interface = interface_name(plan.value);
-    options.tap = TapOptions{.interface = interface};
+    options.tap = TapOptions{.interface = interface, .redirects = plan.options.boolean_or("redirects", false)};
     if (const auto mac = plan.options.find("mac"))
         options.tap->mac = static_cast<TapOptions::Mac>(mac->choice({"automatic", "own", "port"}));
     options.warn = [where = plan.value.where(), warn = plan.warn](const std::string& message, const std::string& hint) {
@@ -50,7 +50,7 @@ OpenPort plan_device(const PortPlan& plan, EthdevOptions options, const PortInfo
 }  // namespace
 
 OpenPort plan_ethdev(const PortPlan& plan) {
-    if (plan.info.kind == "tap") plan.only({"promiscuous", "descriptors", "mtu", "mac"});
+    if (plan.info.kind == "tap") plan.only({"promiscuous", "descriptors", "mtu", "mac", "redirects"});
     else plan.only({"promiscuous", "descriptors", "mtu"});
     if (plan.pool.headroom_bytes > RTE_PKTMBUF_HEADROOM)
         plan.value.fail("the chains may put " + std::to_string(plan.pool.headroom_bytes) +

@@ -34,6 +34,9 @@ TapInterface::TapInterface(TapOptions options, int descriptor, uint32_t most_mtu
     : options_(std::move(options)), most_mtu_(most_mtu), warn_(std::move(warn)), descriptor_(descriptor),
       followed_(options_.interface, most_mtu) {
     take_mtu(most_mtu_);
+    // An interface sends them if its own setting says so, or that of all.
+    if (!options_.redirects)
+        for (const char* const where : {options_.interface.c_str(), "all"}) set("ipv4", where, "send_redirects", '0');
     followed_.follow([](const Interface&) {});
 }
 

@@ -22,6 +22,7 @@ struct TapOptions {
     };
     std::string interface;
     Mac mac = Mac::automatic;
+    bool redirects = false;  ///< Linux may send ICMP redirects there, as its own settings say
 };
 
 /// What a tap takes over from its port it takes over once for each change of the port: an MTU below the port's, or
