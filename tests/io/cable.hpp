@@ -37,6 +37,13 @@ inline Bytes udp_frame(uint32_t number, size_t bytes, uint16_t source_port = 5, 
     return frame;
 }
 
+/// The same from its receiver to its sender.
+inline Bytes turned(Bytes frame) {
+    for (const auto& [one, other, bytes] : {std::tuple{0, 6, 6}, {26, 30, 4}, {34, 36, 2}})
+        std::swap_ranges(frame.begin() + one, frame.begin() + one + bytes, frame.begin() + other);
+    return frame;
+}
+
 inline Bytes with_tags(Bytes frame, std::initializer_list<uint8_t> tags) {
     frame.insert(frame.begin() + 12, tags);
     return frame;
