@@ -67,6 +67,7 @@ expect "and has room for such packets, both ways" within 5 ip netns exec $server
 ip -n $middle link set mr-wan mtu 1300
 ip -n $server link set eth0 mtu 1300
 expect "a lower MTU is the tap's, too" within_ms 1000 has_mtu wan0 1300
+settle  # until devices have it
 expect "the sender is told the right one" says "mtu *= *1300" in_client ping -c 3 -i 0.2 -W 1 -M do -s 1400 192.0.2.10
 expect "with IPv6, too" says "mtu *= *1300" in_client ping -c 3 -i 0.2 -W 1 -M do -s 1400 2001:db8:20::10
 in_client ip route flush cache
