@@ -17,6 +17,7 @@ def compared(page, prefix, gpu, traffic=None):
     cells = [cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
     if not traffic:
         return [*cells, "–", "–", "–"]
+    wanted["device"] = "cpu"
     cores = [page.results(f"{prefix}{what}-cpu", **wanted)[0]["packets-per-second"] for what in ("-bare", "")]
     return [*cells, *map(million, cores), f"{rules['packets-per-second'] / cores[1]:.1f}"]
 
@@ -53,6 +54,38 @@ def table_rules_counters(page):
     ]
     head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
     return lines_of(head, [[name, *map(of, measured)] for name, of in facts])
+
+
+def table_rules_refused(page):
+    counters = page.load("rules-counters")
+    key = lambda m: (m["frame-bytes"], m["kernel"])
+    before = {key(m): m for m in counters["parts"]["measured"]}
+    facts = [("instructions of a warp, a packet", lambda m: f"{m['instructions'] / 16384:,.0f}"),
+             ("cycles that a multiprocessor is at work, thousands", lambda m: f"{m['cycles-active'] / 1000:.0f}")]
+    measured = counters["refused"]["measured"]
+    head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
+    rows = [[name, *(f"{of(before[key(m)])} → {of(m)}" for m in measured)] for name, of in facts]
+    return lines_of(head, rows)
+
+
+FLOWS = (("nothing", "rules"), ("flows", "rules-flows"), ("flows and streams", "rules-streams"),
+         ("and HTTP messages", "rules-messages"))
+
+
+def table_rules_flows(page):
+    rows = []
+    for what, record in FLOWS:
+        cells = [page.results(record, traffic=size)[0] for size in ("512", "1518")]
+        rows.append([what, *(text for r in cells for text in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}"))])
+    return lines_of(["what is kept of flows", "512 B, Mpkt/s", "of the bus", "1518 B, Mpkt/s", "of the bus"], rows)
+
+
+def table_rules_growth(page):
+    results = {r["workers"]: r["packets-per-second"] for r in page.results("rules-workers")}
+    results[6] = page.results("rules", traffic="512")[0]["packets-per-second"]
+    rows = [[f"{n}", "1", million(results[n])] for n in sorted(results)]
+    rows.append(["6", "1,000", million(page.results("rules-chains")[0]["packets-per-second"])])
+    return lines_of(["workers", "chains", "512 B, Mpkt/s"], rows)
 
 
 def table_start(page):

@@ -118,6 +118,7 @@ inline unsigned atomicAdd(unsigned* at, unsigned v) { return __atomic_fetch_add(
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long v) {
     return __atomic_fetch_add(at, v, __ATOMIC_RELAXED);
 }
+inline unsigned atomicOr(unsigned* at, unsigned v) { return __atomic_fetch_or(at, v, __ATOMIC_RELAXED); }
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned v) {
     __atomic_compare_exchange_n(at, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
