@@ -1,9 +1,7 @@
 // The packet path allocates nothing, locks nothing, sleeps nowhere, and neither writes nor logs: workers run steady
 // traffic through every network function that is shipped, while all that they do is counted.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <set>
 
 #include "exec/contract/chains.hpp"
@@ -15,6 +13,7 @@
 #include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/nf/variant.hpp"
 #include "support/data.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::test {
 namespace {
@@ -36,15 +35,14 @@ struct Way {
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
-chain::Configuration configuration(const Chains& chains, const Way& way) {
+chain::Configuration configuration(const Chains& chains, const Way& way, const TestFolder& folder) {
     chain::LoadOptions options;
     options.device = way.device;
-    options.output_folder = testing::TempDir() + "contract_" + std::to_string(getpid());
-    std::filesystem::create_directories(options.output_folder);
+    options.output_folder = folder.path();
     const std::string queues = std::to_string(way.workers);
     std::string source = chains.source;
     if (chains.frames != nullptr) {
-        const std::string file = options.output_folder + "/" + chains.name + ".pcap";
+        const std::string file = folder / (chains.name + ".pcap");
         io::CaptureWriter writer(file);
         for (uint64_t at_ns = 1; const Frame& frame : chains.frames()) writer.write(at_ns++, frame);
         writer.close();
@@ -69,8 +67,9 @@ Watched watch(const Chains& chains, const Way& way) {
     options.offload.transfer_in = way.transfer_in;
     options.offload.transfer_out = way.transfer_out;
     if (way.device == "sim") options.devices = {std::make_shared<PlayedGpu>()};
+    const TestFolder folder;  // of up to 100 MB of alerts
     const uint64_t packets = chains.alerts ? 30'000 : way.device == "cpu" ? 150'000 : 60'000;
-    return watched_run(configuration(chains, way), std::move(options), packets);
+    return watched_run(configuration(chains, way, folder), std::move(options), packets);
 }
 
 std::vector<Way> all_ways() {
@@ -124,11 +123,12 @@ std::vector<std::tuple<Way, Chains>> all_cases() {
 INSTANTIATE_TEST_SUITE_P(OfThePacketPath, Contract, testing::ValuesIn(all_cases()), case_name);
 
 TEST(ContractChains, HaveEveryFunctionThatIsShipped) {
+    const TestFolder folder;
     std::set<std::string> shipped, there;
     for (const nf::Type* type : nf::all_types())
         if (type->device_header.starts_with("millrace/")) shipped.insert(type->name);
     for (const Chains& chains : all_chains())
-        for (const auto& chain : configuration(chains, {.name = "Cpu"}).chains)
+        for (const auto& chain : configuration(chains, {.name = "Cpu"}, folder).chains)
             for (const chain::Node& node : chain->nodes) there.insert(nf::kind_of(*node.type).name);
     EXPECT_EQ(there, shipped);
 }

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(OnEachDevice, ContractAtFiles, testing::Values(Ports{"C
 TEST_P(ContractAtFiles, IsKept) {
     const Watched run = watch(GetParam(), R"(
 ports:
-  in: {capture: {pcap: examples/traffic.pcap, loop: forever}}
+  in: {capture: {pcap: examples/traffic.pcap, loop: forever, rate: 200k}}
   out: {output: out.pcap}
 chains: {c: {input: in, output: out, nfs: [mirror]}}
 )");
