@@ -74,6 +74,20 @@ TEST(NidsInParts, KnowsMorePatternsThanSixteenBitsNumber) {
                   {3, 70, 0});
 }
 
+/// Whatever is kept of flows: a function without parts would give the same answers.
+TEST(NidsInParts, IsWhatEachVariantRuns) {
+    for (const char* const flows : {"none", "{streams: none}", "{streams: {}}", "{streams: {http: usual}}"}) {
+        const auto chain = test::make_configuration(
+                               fmt::format("[nids: {{flows: {}, rule: 'alert tcp any any -> any any (flow:to_server; "
+                                           "content:\"abcd\"; dsize:>3; sid:1;)'}}]",
+                                           flows),
+                               "sim")
+                               .chains[0];
+        const std::vector<device::Step> steps = device::plan_steps(*chain, {});
+        EXPECT_TRUE(std::ranges::any_of(steps, [](const device::Step& step) { return step.judges_first; })) << flows;
+    }
+}
+
 TEST(NidsInParts, IsWholeWhereRulesAskForPatternsAlone) {
     test::NfRunner more("nids", "rule: 'alert ip any any -> any any (content:\"abcd\"; dsize:>3; sid:1;)'");
     EXPECT_TRUE(more.nf().runs_in_parts());
