@@ -59,6 +59,12 @@ without_kernel() {
 # make_more: what a test has besides.
 make_more() { :; }
 
+# are_up: Millrace has made the taps and started them. Before that Linux has no route to their networks.
+are_up() {
+    local name
+    for name in lan0 wan0; do ip -n $middle link show $name up | grep -q $name || return 1; done
+}
+
 # start_router: from here on the router is at work, as process $running.
 start_router() {
     { make_network && make_more; } > "$folder/last" 2>&1 ||
@@ -68,7 +74,7 @@ start_router() {
         --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
     running=$!
     processes+=($running)
-    within 30 ip -n $middle link show wan0 || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+    within 30 are_up || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
     expect "the taps take addresses" make_addresses
 }
 # report CONDITION: holds for the closing table (r), its chains by name (c) and the router's statistics (s).

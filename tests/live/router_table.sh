@@ -18,9 +18,8 @@ shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "
 
 start_router
 ip -n $server address add 203.0.114.10/32 dev lo && ip -n $server address add 2001:db8:113::10/128 dev lo nodad
-# Linux looks there, too.
-ip -n $middle rule add pref 100 lookup 10 && ip -n $middle -6 rule add pref 100 lookup 10
-ip -n $middle route add 203.0.114.0/24 via 192.0.2.10
+for family in -4 -6; do expect "Linux looks in table 10, too ($family)" ip -n $middle $family rule add pref 100 lookup 10; done
+expect "the main table has 203.0.114.0/24" ip -n $middle route add 203.0.114.0/24 via 192.0.2.10
 expect "the router answers for itself: table 255 is always followed" within 5 in_client ping -c 1 -W 0.5 10.0.10.1
 expect "Linux forwards by its main table" within 5 in_client ping -c 1 -W 0.5 203.0.114.10
 settle
