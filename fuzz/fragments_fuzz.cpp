@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lab/packets/frame_pool.hpp"
+#include "millrace/nftest/packets/frame_pool.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/fragments/splitter.hpp"
 #include "millrace/packet/parse.hpp"
@@ -25,7 +25,7 @@ void require(bool holds, const char* what) {
 void cut(rte_mbuf* whole, exec::WholePackets& buffers, uint32_t mtu) {
     const std::span frame(rte_pktmbuf_mtod(whole, const uint8_t*), whole->data_len);
     const auto split = exec::Split::plan(frame, mtu, buffers.mark(whole));
-    if (!split || split->count() > exec::Reassembler::kMaxPieces) return;
+    if (!split || split->count() > exec::Partial::kMaxPieces) return;
     std::vector<uint8_t> piece(split->most_bytes());
     for (uint32_t i = 0; i < split->count(); ++i) {
         const uint32_t bytes = split->write(i, piece.data());
@@ -41,7 +41,7 @@ void cut(rte_mbuf* whole, exec::WholePackets& buffers, uint32_t mtu) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static const chain::Configuration configuration = [] {
-        lab::frame_pool();  // starts DPDK's environment
+        nftest::frame_pool();  // starts DPDK's environment
         return chain::parse_configuration(
             "version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\n"
             "chains: {c: {input: in, output: out, nfs: [mirror]}}\n",
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                     "a fragment passes for a whole packet");
             if (fragment) {
                 require(size_t{fragment->payload_at} + fragment->payload_bytes <= length, "it ends behind the frame");
-                rte_mbuf* const mbuf = lab::make_mbuf(lab::Frame(frame.get(), frame.get() + length), ++added);
+                rte_mbuf* const mbuf = nftest::make_mbuf(nftest::Frame(frame.get(), frame.get() + length), ++added);
                 added_bytes += length;
                 reassembler.advance(port, now);
                 if (rte_mbuf* const packet = reassembler.add(mbuf, *fragment)) {

@@ -55,8 +55,8 @@ protected:
         for (size_t i = 0; i < count; ++i) mbufs.push_back(test::make_mbuf(frame_, first + i));
         chain_.hold(counters_, mbufs);
     }
-    bool turn(size_t in_parts) {
-        return chain_.turn([in_parts] { return in_parts; }, released_);
+    bool go_over(size_t in_parts) {
+        return chain_.go_over([in_parts] { return in_parts; }, released_);
     }
     /// Those that go on come in their order, from `first` on.
     void expect_released(uint64_t first, size_t count) {
@@ -91,42 +91,42 @@ protected:
 
 TEST_F(UndividedTest, GoesOverOnceAllAreThereAndNothingIsInItsParts) {
     EXPECT_EQ(chain_.way(), Way::parts);
-    EXPECT_FALSE(turn(0));
+    EXPECT_FALSE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::parts);
     EXPECT_EQ(said_.settled, 0u);
     said_.ready = true;
-    EXPECT_FALSE(turn(5));
+    EXPECT_FALSE(go_over(5));
     EXPECT_EQ(chain_.way(), Way::held);
     hold(1, 3);
     EXPECT_EQ(chain_.in_flight(), 3u);
-    EXPECT_FALSE(turn(1)) << "one is still there";
+    EXPECT_FALSE(go_over(1)) << "one is still there";
     EXPECT_EQ(said_.settled, 0u) << "nobody is to be asked in two ways at a time";
-    EXPECT_TRUE(turn(0));
+    EXPECT_TRUE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::whole);
     expect_released(1, 3);
     EXPECT_EQ(chain_.in_flight(), 0u);
-    EXPECT_FALSE(turn(0));
+    EXPECT_FALSE(go_over(0));
     EXPECT_EQ(said_.settled, 1u);
 }
 
 TEST_F(UndividedTest, GoesBackOnceItsOwnPacketsHaveLeft) {
     said_.ready = true;
-    turn(0);
+    go_over(0);
     ASSERT_EQ(chain_.way(), Way::whole);
     std::vector<rte_mbuf*> mbufs;
     for (uint64_t i = 1; i <= 40; ++i) mbufs.push_back(test::make_mbuf(frame_, i));
     chain_.engine().submit(program_, counters_, mbufs.data(), mbufs.size());
     said_.holds = said_.ready = false;
-    EXPECT_FALSE(turn(0));
+    EXPECT_FALSE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::held);
     hold(41, 2);
     for (int i = 0; i < 100'000'000 && chain_.engine().in_flight() > 0; ++i) {
-        EXPECT_FALSE(turn(0));
+        EXPECT_FALSE(go_over(0));
         ASSERT_EQ(chain_.way(), Way::held);
         chain_.poll();
     }
     ASSERT_EQ(collector_.outcomes.size(), 40u);
-    EXPECT_TRUE(turn(0));
+    EXPECT_TRUE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::parts);
     expect_released(41, 2);
     EXPECT_GE(said_.launched, 2u);
@@ -136,50 +136,50 @@ TEST_F(UndividedTest, GoesBackOnceItsOwnPacketsHaveLeft) {
 
 TEST_F(UndividedTest, StaysInPartsWhereThesePacketsDoNotEnd) {
     said_.ready = true;
-    turn(9);
+    go_over(9);
     hold(1, 7);
-    EXPECT_FALSE(turn(9));
+    EXPECT_FALSE(go_over(9));
     hold(8, 1);
-    EXPECT_TRUE(turn(9)) << "half of the room";
+    EXPECT_TRUE(go_over(9)) << "half of the room";
     EXPECT_EQ(chain_.way(), Way::parts);
     expect_released(1, 8);
-    EXPECT_FALSE(turn(0));
+    EXPECT_FALSE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::parts) << "not at once again";
     EXPECT_EQ(said_.settled, 0u);
 }
 
 TEST_F(UndividedTest, DropsByNameWhatItHasNoRoomFor) {
     said_.ready = true;
-    turn(1);
+    go_over(1);
     hold(1, 20);
     EXPECT_EQ(chain_.in_flight(), 16u);
     EXPECT_EQ(counters_.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].get(), 4u);
     EXPECT_EQ(counters_.received_packets.get(), 4u) << "the others are received where they go";
-    EXPECT_TRUE(turn(0));
+    EXPECT_TRUE(go_over(0));
     expect_released(1, 16);
 }
 
 TEST_F(UndividedTest, IsItsPartsAgainWhereAGenerationHasNoWhole) {
     said_.ready = true;
-    turn(0);
+    go_over(0);
     ASSERT_EQ(chain_.way(), Way::whole);
     chain_.follow(nullptr, nullptr, find_);
     EXPECT_EQ(chain_.way(), Way::held);
-    EXPECT_FALSE(turn(3));
+    EXPECT_FALSE(go_over(3));
     EXPECT_EQ(chain_.way(), Way::parts);
-    EXPECT_FALSE(turn(0));
+    EXPECT_FALSE(go_over(0));
     chain_.follow(program_, &counters_, find_);
-    turn(0);
+    go_over(0);
     EXPECT_EQ(chain_.way(), Way::whole) << "and the next one has one";
 }
 
 TEST_F(UndividedTest, StaysInOnePieceThroughAGenerationOfTheSameTenants) {
     said_.ready = true;
-    turn(0);
+    go_over(0);
     ASSERT_EQ(chain_.way(), Way::whole);
     for (int i = 0; i < 1000; ++i) {
         chain_.follow(std::make_shared<chain::Program>(*program_), &counters_, find_);
-        EXPECT_FALSE(turn(7));
+        EXPECT_FALSE(go_over(7));
         ASSERT_EQ(chain_.way(), Way::whole);
     }
     EXPECT_EQ(found_, 1u);
@@ -190,7 +190,7 @@ TEST_F(UndividedTest, GoesThroughItsPartsWhereTheDeviceHasNoMemoryForMore) {
     Undivided other(16, [](const auto*) -> std::unique_ptr<OffloadEngine> { throw device::DeviceError("full"); });
     other.follow(program_, &counters_, find_);
     said_.ready = true;
-    EXPECT_FALSE(other.turn([] { return size_t{0}; }, released_));
+    EXPECT_FALSE(other.go_over([] { return size_t{0}; }, released_));
     EXPECT_EQ(other.way(), Way::parts);
     EXPECT_EQ(other.in_flight(), 0u);
     EXPECT_EQ(said_.settled, 0u);
@@ -198,10 +198,10 @@ TEST_F(UndividedTest, GoesThroughItsPartsWhereTheDeviceHasNoMemoryForMore) {
 
 TEST_F(UndividedTest, IsNotSettledWithThoseThatLeaveAtTheTurn) {
     said_.ready = true;
-    EXPECT_FALSE(turn(2));
+    EXPECT_FALSE(go_over(2));
     said_.ready = false;
     hold(1, 1);
-    EXPECT_TRUE(turn(0));
+    EXPECT_TRUE(go_over(0));
     EXPECT_EQ(chain_.way(), Way::parts);
     expect_released(1, 1);
 }

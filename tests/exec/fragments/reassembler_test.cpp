@@ -297,12 +297,12 @@ TEST(Reassembler, KeepsDontFragmentWhereTheLongestFragmentSaysSo) {
 
 TEST(Reassembler, HoldsNoPacketOfMorePiecesThanItSays) {
     ReassemblyRun run;
-    const Frame packet = udp_packet(false, 8 * Reassembler::kMaxPieces, 1);
+    const Frame packet = udp_packet(false, 8 * exec::Partial::kMaxPieces, 1);
     auto fragments = fragments_of(packet, 8, 1);
-    ASSERT_EQ(fragments.size(), Reassembler::kMaxPieces + 1);
+    ASSERT_EQ(fragments.size(), exec::Partial::kMaxPieces + 1);
     EXPECT_TRUE(run.add_all(fragments).empty());
-    EXPECT_EQ(run.dropped(FragmentDrop::too_many), Reassembler::kMaxPieces + 1);
-    fragments = fragments_of(udp_packet(false, 8 * (Reassembler::kMaxPieces - 1), 1), 8, 2);
+    EXPECT_EQ(run.dropped(FragmentDrop::too_many), exec::Partial::kMaxPieces + 1);
+    fragments = fragments_of(udp_packet(false, 8 * (exec::Partial::kMaxPieces - 1), 1), 8, 2);
     std::shuffle(fragments.begin(), fragments.end(), Rng(1));
     EXPECT_EQ(run.add_all(fragments).size(), 1u);
 }

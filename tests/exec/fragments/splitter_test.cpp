@@ -52,7 +52,7 @@ TEST(Split, GivesTheSamePacketAgainForEveryMtu) {
                 ASSERT_EQ(checksum(&piece[14], 20), 0);
             }
         }
-        if (pieces.size() > exec::Reassembler::kMaxPieces) continue;
+        if (pieces.size() > exec::Partial::kMaxPieces) continue;
         const auto whole = run.add_all(pieces);
         ASSERT_EQ(whole.size(), 1u);
         ASSERT_EQ(hex_dump(whole[0]), hex_dump(packet));

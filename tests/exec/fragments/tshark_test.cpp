@@ -71,7 +71,7 @@ Ours put_together(const std::string& capture) {
         Frame frame(record.head.begin(), record.head.end());
         frame.insert(frame.end(), record.bytes.begin(), record.bytes.end());
         const auto fragment = exec::read_fragment(frame, 0);
-        if (!fragment || frame.size() > lab::kMaxFrameBytes) continue;
+        if (!fragment || frame.size() > nftest::kMaxFrameBytes) continue;
         ++ours.fragments;
         if (!runs)
             runs.emplace(

@@ -1,9 +1,7 @@
 #include "millrace/exec/fragments/reassembler.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -43,103 +41,22 @@ WholePackets::WholePackets(uint32_t packets, uint32_t headroom_bytes, uint32_t t
       most_payload_(pool_.max_frame_bytes() - kMaxHead), mark_at_(register_mark()) {}
 
 Reassembler::Reassembler(const chain::Reassembly& limits, WholePackets& buffers, size_t ports, ChainCounters& counters)
-    : limits_(limits), buffers_(buffers), counters_(counters),
-      seed_(std::random_device{}() * uint64_t{0x9e3779b97f4a7c15}), partials_(limits.max_packets),
-      by_key_(std::bit_ceil(size_t{2} * limits.max_packets), kNone), by_source_(by_key_.size(), kNone),
-      lines_(ports + 1) {
-    for (uint32_t i = 0; i < partials_.size(); ++i) partials_[i].next_of_key = i + 1;
-    partials_.back().next_of_key = kNone;
-}
-
-/// Whoever sends fragments does not know the seed, and can't choose those that share a hash chain.
-uint64_t Reassembler::hash(const FragmentKey& key, bool source_only) const {
-    uint64_t h = seed_ ^ (uint64_t{key.version} << 32 | uint64_t{key.vlans[0]} << 16 | key.vlans[1]);
-    const auto add = [&](uint64_t word) {
-        h = (h ^ word) * 0xff51afd7ed558ccdull;
-        h ^= h >> 32;
-    };
-    add(load_raw<uint64_t>(key.src));
-    add(load_raw<uint64_t>(key.src + 8));
-    add(key.port);
-    if (source_only) return h;
-    add(load_raw<uint64_t>(key.dst));
-    add(load_raw<uint64_t>(key.dst + 8));
-    add(uint64_t{key.id} << 8 | key.protocol);
-    return h;
-}
-
-uint32_t& Reassembler::key_bucket(const FragmentKey& key) { return by_key_[hash(key, false) & (by_key_.size() - 1)]; }
-uint32_t& Reassembler::source_bucket(const FragmentKey& key) {
-    return by_source_[hash(key, true) & (by_source_.size() - 1)];
-}
-
-uint32_t Reassembler::find(const FragmentKey& key) {
-    uint32_t index = key_bucket(key);
-    while (index != kNone && std::memcmp(&partials_[index].key, &key, sizeof key) != 0)
-        index = partials_[index].next_of_key;
-    return index;
-}
+    : limits_(limits), buffers_(buffers), counters_(counters), partials_(limits.max_packets, ports),
+      clocks_(partials_.lines()) {}
 
 /// Has the oldest make way: in a flood what belongs together comes close together, and the oldest is what has waited in
 /// vain.
 void Reassembler::make_room(const FragmentKey& key) {
-    uint32_t of_source = 0, oldest = kNone;
-    for (uint32_t i = source_bucket(key); i != kNone; i = partials_[i].next_of_source) {
-        const FragmentKey& other = partials_[i].key;
-        if (std::memcmp(other.src, key.src, sizeof key.src) != 0 || other.version != key.version ||
-            other.port != key.port || std::memcmp(other.vlans, key.vlans, sizeof key.vlans) != 0)
-            continue;
-        ++of_source;
-        oldest = i;
+    const Partials::OfSource own = partials_.of_source(key);
+    if (own.packets >= limits_.max_per_source) {
+        give_up(own.oldest, FragmentDrop::source_full);
+        partials_.remove(own.oldest);
     }
-    if (of_source >= limits_.max_per_source) {
-        give_up(oldest, FragmentDrop::source_full);
-        remove(oldest);
-    }
-    if (free_ != kNone) return;
-    const Line* line = &line_of(key.port);
-    for (size_t i = 0; line->oldest == kNone; ++i) line = &lines_[i];
-    oldest = line->oldest;
+    if (!partials_.is_full()) return;
+    uint32_t oldest = partials_.oldest(partials_.line_of(key.port));
+    if (oldest == Partials::kNone) oldest = partials_.oldest_of_any();
     give_up(oldest, FragmentDrop::table_full);
-    remove(oldest);
-}
-
-uint32_t Reassembler::begin(const FragmentKey& key) {
-    make_room(key);
-    const uint32_t index = free_;
-    Partial& partial = partials_[index];
-    free_ = partial.next_of_key;
-    Line& line = line_of(key.port);
-    partial.key = key;
-    partial.packet = nullptr;
-    partial.since_ns = line.now_ns;
-    partial.bytes = 0;
-    partial.ecn_seen = 0;
-    partial.head_bytes = partial.total = partial.filled = partial.pieces = partial.largest = partial.largest_df = 0;
-    uint32_t& same_key = key_bucket(key);
-    partial.next_of_key = std::exchange(same_key, index);
-    uint32_t& same_source = source_bucket(key);
-    partial.next_of_source = std::exchange(same_source, index);
-    partial.older = line.newest;
-    partial.newer = kNone;
-    (line.newest == kNone ? line.oldest : partials_[line.newest].newer) = index;
-    line.newest = index;
-    return index;
-}
-
-void Reassembler::remove(uint32_t index) {
-    Partial& partial = partials_[index];
-    const auto unlink = [&](uint32_t& head, uint32_t Partial::* next) {
-        uint32_t* link = &head;
-        while (*link != index) link = &(partials_[*link].*next);
-        *link = partial.*next;
-    };
-    unlink(key_bucket(partial.key), &Partial::next_of_key);
-    unlink(source_bucket(partial.key), &Partial::next_of_source);
-    Line& line = line_of(partial.key.port);
-    (partial.older == kNone ? line.oldest : partials_[partial.older].newer) = partial.newer;
-    (partial.newer == kNone ? line.newest : partials_[partial.newer].older) = partial.older;
-    partial.next_of_key = std::exchange(free_, index);
+    partials_.remove(oldest);
 }
 
 /// Drops what there is of a packet. What comes of it from now on is dropped for the same reason.
@@ -153,42 +70,42 @@ void Reassembler::give_up(uint32_t index, FragmentDrop reason) {
     partial.reason = reason;
 }
 
-void Reassembler::expire(Line& line) {
+void Reassembler::expire(size_t line) {
     const auto timeout = static_cast<uint64_t>(limits_.timeout.count());
-    while (line.oldest != kNone && line.now_ns - partials_[line.oldest].since_ns >= timeout) {
-        const uint32_t oldest = line.oldest;
+    for (uint32_t oldest = partials_.oldest(line);
+         oldest != Partials::kNone && clocks_[line].now_ns - partials_[oldest].since_ns >= timeout;
+         oldest = partials_.oldest(line)) {
         give_up(oldest, FragmentDrop::timeout);
-        remove(oldest);
+        partials_.remove(oldest);
     }
 }
 
 void Reassembler::advance(uint16_t port, uint64_t timestamp_ns) {
-    Line& line = line_of(port);
-    if (timestamp_ns > line.last_ns) {
+    const size_t line = partials_.line_of(port);
+    Clock& clock = clocks_[line];
+    if (timestamp_ns > clock.last_ns) {
         // The first one sets the clock.
-        line.now_ns += line.last_ns != 0 ? timestamp_ns - line.last_ns : 0;
-        line.last_ns = timestamp_ns;
+        clock.now_ns += clock.last_ns != 0 ? timestamp_ns - clock.last_ns : 0;
+        clock.last_ns = timestamp_ns;
         expire(line);
-    } else if (line.last_ns - timestamp_ns > static_cast<uint64_t>(limits_.timeout.count())) {
-        line.last_ns = timestamp_ns;  // it has begun anew
+    } else if (clock.last_ns - timestamp_ns > static_cast<uint64_t>(limits_.timeout.count())) {
+        clock.last_ns = timestamp_ns;  // it has begun anew
     }
 }
 
 void Reassembler::pass_time(uint64_t elapsed_ns) {
-    for (Line& line : lines_) {
-        line.now_ns += elapsed_ns;
-        if (line.last_ns != 0) line.last_ns += elapsed_ns;
+    for (size_t line = 0; line < clocks_.size(); ++line) {
+        clocks_[line].now_ns += elapsed_ns;
+        if (clocks_[line].last_ns != 0) clocks_[line].last_ns += elapsed_ns;
         expire(line);
     }
 }
 
 void Reassembler::drop_all(FragmentDrop reason) {
-    for (Line& line : lines_)
-        while (line.oldest != kNone) {
-            const uint32_t oldest = line.oldest;
-            give_up(oldest, reason);
-            remove(oldest);
-        }
+    for (uint32_t left = partials_.oldest_of_any(); left != Partials::kNone; left = partials_.oldest_of_any()) {
+        give_up(left, reason);
+        partials_.remove(left);
+    }
 }
 
 void Reassembler::drop(rte_mbuf* mbuf, FragmentDrop reason) {
@@ -199,12 +116,13 @@ void Reassembler::drop(rte_mbuf* mbuf, FragmentDrop reason) {
 }
 
 rte_mbuf* Reassembler::add(rte_mbuf* mbuf, const Fragment& fragment) {
-    uint32_t index = find(fragment.key);
-    if (index == kNone) {
-        index = begin(fragment.key);
+    uint32_t index = partials_.find(fragment.key);
+    if (index == Partials::kNone) {
+        make_room(fragment.key);
+        index = partials_.begin(fragment.key, clocks_[partials_.line_of(fragment.key.port)].now_ns);
         if (!buffers_.pool().allocate_raw(&partials_[index].packet, 1)) {
             partials_[index].packet = nullptr;
-            remove(index);
+            partials_.remove(index);
             drop(mbuf, FragmentDrop::no_buffer);
             return nullptr;
         }
@@ -258,9 +176,10 @@ bool Reassembler::place(Partial& partial, const uint8_t* frame, const Fragment& 
                    : begin == 8 && fragment.next == ip::kProtocolTcp)
         return refuse(FragmentDrop::tiny);
     // The first piece that begins at or behind this one.
-    Piece* const all = partial.at.data();
-    Piece* const last = all + partial.pieces;
-    Piece* const behind = std::lower_bound(all, last, begin, [](const Piece& p, uint32_t at) { return p.begin < at; });
+    Partial::Piece* const all = partial.at.data();
+    Partial::Piece* const last = all + partial.pieces;
+    const auto is_before = [](const Partial::Piece& piece, uint32_t at) { return piece.begin < at; };
+    Partial::Piece* const behind = std::lower_bound(all, last, begin, is_before);
     if (behind != last && behind->begin == begin && behind->end == end &&
         std::memcmp(payload_of(partial) + begin, payload, fragment.payload_bytes) == 0 &&
         (fragment.more || partial.total == end))
@@ -269,7 +188,7 @@ bool Reassembler::place(Partial& partial, const uint8_t* frame, const Fragment& 
         return refuse(FragmentDrop::overlap);
     if (fragment.more ? partial.total != 0 && end >= partial.total : partial.total != 0 || behind != last)
         return refuse(FragmentDrop::bad_place);
-    if (partial.pieces == kMaxPieces) return refuse(FragmentDrop::too_many);
+    if (partial.pieces == Partial::kMaxPieces) return refuse(FragmentDrop::too_many);
     std::move_backward(behind, last, last + 1);
     *behind = {static_cast<uint16_t>(begin), static_cast<uint16_t>(end)};
     ++partial.pieces;
@@ -316,7 +235,7 @@ rte_mbuf* Reassembler::finish(uint32_t index) {
     // The engine counts the whole packet's bytes.
     counters_.received_bytes.add(partial.bytes - packet->data_len);
     held_ -= partial.pieces;
-    remove(index);
+    partials_.remove(index);
     return packet;
 }
 

@@ -32,7 +32,7 @@ void Undivided::follow(std::shared_ptr<const chain::Program> program, ChainCount
     counters_ = counters;
     if (!same) tenants_ = program_ != nullptr ? tenants() : nullptr;
     if (program_ == nullptr || tenants_ == nullptr) {
-        turning_ = turning_ || whole_;
+        goes_over_ = goes_over_ || whole_;
         return;
     }
     try {
@@ -63,28 +63,28 @@ bool Undivided::wants_over() {
     return can && (not_before_ == 0 || rte_rdtsc() >= not_before_) && tenants_->ready();
 }
 
-bool Undivided::turn(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released) {
-    if (!turning_ && !wants_over()) return false;
-    turning_ = true;
+bool Undivided::go_over(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released) {
+    if (!goes_over_ && !wants_over()) return false;
+    goes_over_ = true;
     if (whole_) {
         if (engine_->in_flight() > 0) return false;
         whole_ = false;
-        return stop_turning(released);
+        return stop_going_over(released);
     }
     if (in_parts() > 0) {
         // A tenant that answers late keeps its packets there; those that wait here would be dropped soon.
         if (held_.size() < room_ / 2) return false;
         not_before_ = rte_rdtsc() + rte_get_tsc_hz();
-        return stop_turning(released);
+        return stop_going_over(released);
     }
     settled_ = tenants_ != nullptr && !engine_->failed_over() ? tenants_->settle() : nullptr;
     whole_ = settled_ != nullptr;
     if (!whole_) not_before_ = rte_rdtsc() + rte_get_tsc_hz() / 100;
-    return stop_turning(released);
+    return stop_going_over(released);
 }
 
-bool Undivided::stop_turning(std::vector<rte_mbuf*>& released) {
-    turning_ = false;
+bool Undivided::stop_going_over(std::vector<rte_mbuf*>& released) {
+    goes_over_ = false;
     released.clear();
     released.swap(held_);
     held_.reserve(room_);

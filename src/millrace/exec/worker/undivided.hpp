@@ -36,7 +36,7 @@ public:
         whole,  ///< engine()
         held,   ///< hold()
     };
-    Way way() const { return turning_ ? Way::held : whole_ ? Way::whole : Way::parts; }
+    Way way() const { return goes_over_ ? Way::held : whole_ ? Way::whole : Way::parts; }
     /// Where there is a program.
     OffloadEngine& engine() { return *engine_; }
     const std::shared_ptr<const chain::Program>& program() const { return program_; }
@@ -46,7 +46,7 @@ public:
 
     /// Looks whether it has to go over, and goes over once nothing is under way. `in_parts`: packets under way there,
     /// to be asked if need be. True: those in `released` go on, by way().
-    bool turn(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released);
+    bool go_over(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released);
     /// As those of an engine.
     void poll() {
         if (engine_ != nullptr) engine_->poll();
@@ -55,7 +55,7 @@ public:
 
 private:
     bool wants_over();
-    bool stop_turning(std::vector<rte_mbuf*>& released);
+    bool stop_going_over(std::vector<rte_mbuf*>& released);
 
     const size_t room_;
     const MakeEngine make_engine_;
@@ -64,7 +64,7 @@ private:
     std::shared_ptr<const chain::Program> program_;
     ChainCounters* counters_ = nullptr;
     std::unique_ptr<ChainTenants> tenants_;
-    bool whole_ = false, turning_ = false;
+    bool whole_ = false, goes_over_ = false;
     std::vector<rte_mbuf*> held_;
     uint64_t not_before_ = 0;  // TSC
 };

@@ -25,13 +25,10 @@ uint32_t most_of_a_batch(const chain::Configuration& configuration) {
 }  // namespace
 
 Worker::Worker(Runtime& runtime, unsigned index)
-    : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), events_(runtime.events_.add_line()),
-      burst_(runtime.options_.burst), sleeper_(2 * runtime.ports_.size() + 1) {
+    : runtime_(runtime), index_(index),
+      egress_(runtime.ports_, runtime.send_locks_, runtime.whole_packets_, index, runtime.options_.burst),
+      events_(runtime.events_.add_line()), burst_(runtime.options_.burst), sleeper_(2 * runtime.ports_.size() + 1) {
     freed_.reserve(device::kMaxStages * nf::kCpuVector);
-    for (const auto& port : runtime.ports_) {
-        const std::vector<const io::PacketPool*> pools = port->pools();
-        pools_.push_back(pools.empty() ? nullptr : pools[std::min<size_t>(index, pools.size() - 1)]);
-    }
     take_generation();
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
     TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu")
@@ -58,30 +55,9 @@ Worker::~Worker() {
     all_undivided_.clear();
     engine_.reset();  // it may still deliver, and count
     tenants_.reset();
-    flush();
-    for (Outgoing& outgoing : outgoing_) drop_unsent(outgoing);
+    egress_.queues().send_all();
     for (const auto& mbufs : passed_on_)
         for (rte_mbuf* mbuf : mbufs) rte_pktmbuf_free(mbuf);
-}
-
-ChainCounters& Worker::counters_for(const chain::Program& program) {
-    const std::lock_guard lock(counters_mutex_);
-    for (const auto& counters : all_counters_)
-        if (counters->fits(program)) return *counters;
-    all_counters_.push_back(std::make_unique<ChainCounters>(program));
-    return *all_counters_.back();
-}
-
-/// The counters of a program that classifies packets, with those of its chains in this generation.
-ChainCounters& Worker::counters_for_classified(const chain::Program& program) {
-    std::vector<ChainCounters*> parts;
-    for (size_t chain = 0; chain < program.parts.size(); ++chain)
-        parts.push_back(program.parts[chain].chain != nullptr ? chain_counters_[chain] : nullptr);
-    const std::lock_guard lock(counters_mutex_);
-    for (const auto& counters : all_counters_)
-        if (counters->chain == program.name && counters->parts == parts) return *counters;
-    all_counters_.push_back(std::make_unique<ChainCounters>(program, std::move(parts)));
-    return *all_counters_.back();
 }
 
 uint64_t Worker::unclassified_packets() const {
@@ -97,75 +73,6 @@ std::vector<const ChainCounters*> Worker::counters() const {
     return result;
 }
 
-/// Between two bursts: from here on packets go through the new generation. What is in flight finishes
-/// in the old one, whose programs it holds.
-void Worker::take_generation() {
-    {
-        const std::lock_guard lock(runtime_.mutex_);
-        configuration_ = runtime_.configuration_;
-    }
-    chain_counters_.clear();
-    for (const auto& program : configuration_->chains) chain_counters_.push_back(&counters_for(*program));
-    // A core classifies as it receives: its packets are in the cache.
-    classified_counters_ = configuration_->classified != nullptr && !runtime_.devices_.empty()
-                               ? &counters_for_classified(*configuration_->classified)
-                               : nullptr;
-    keep_room();
-    keep_reassemblers();
-    ask_for_uncut();
-    undivided_.assign(configuration_->chains.size(), nullptr);
-    if (engine_ != nullptr) {
-        make_chains_ready();
-        follow_undivided();
-    }
-    {
-        // Whoever waits for it has looked at all workers, or sees this one: nobody sleeps over it.
-        const std::lock_guard lock(runtime_.mutex_);
-        taken_generation_.store(configuration_->generation, std::memory_order_release);
-    }
-    runtime_.changed_.notify_all();
-}
-
-/// Has the engine load all chains before packets come. Kernels that stay are started with a chain's first packets, as
-/// there is room for few of them and not every worker meets every chain; and a master's engines are its workers'.
-void Worker::make_chains_ready() {
-    if (runtime_.options_.offload.mode == device::Mode::persistent) return;
-    if (runtime_.options_.master) return;
-    for (const auto& program : chain::programs_of(*configuration_))
-        engine_of(*program).submit(
-            program, program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index], nullptr,
-            0);
-    for (const auto& port : runtime_.ports_) {
-        if (!port->receives_blocks() || !engine_->takes_blocks()) continue;
-        const Taker taker = taker_of(port->index());
-        if (taker.engine == engine_.get()) engine_->submit(*taker.program, *taker.counters, io::ReceiveBlock{});
-    }
-}
-
-/// Sets memory aside for all packets that there can be, so that none is while they flow. What is not used costs nothing
-/// but addresses.
-void Worker::keep_room() {
-    const size_t chains = configuration_->chains.size(), most = runtime_.options_.offload.most_waiting;
-    passed_on_.resize(chains);
-    classified_.resize(chains);
-    for (const auto& program : configuration_->chains)
-        for (const chain::Node& node : program->nodes)
-            for (const chain::Target& target : node.targets)
-                if (target.kind == chain::Target::Kind::chain) passed_on_[target.value].reserve(most);
-    for (Classified& own : classified_) {
-        own.mbufs.reserve(std::max(burst_.size(), nf::kCpuVector));
-        own.verdicts.reserve(nf::kCpuVector);
-    }
-    visits_in_chain_.reserve(device::kMaxStages);
-    passing_.reserve(most);
-    chains_passed_to_.reserve(chains);
-    chains_of_burst_.reserve(chains);
-    for (Outgoing& outgoing : outgoing_) {
-        outgoing.mbufs.reserve(most);
-        outgoing.runs.reserve(most);
-    }
-}
-
 bool Worker::advance() {
     if (runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation) {
         // Packets between chains would meet another generation's chains.
@@ -179,8 +86,8 @@ bool Worker::advance() {
     }
     if (fragments_held() > 0) age_fragments();
     begin_rest();
-    if (in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
-        rest();
+    if (in_flight() > 0 || egress_.queues().unsent() > 0 || !(stopping || inputs_exhausted())) {
+        wait();
         return true;
     }
     drop_fragments();
@@ -197,25 +104,25 @@ void Worker::finish_all() {
         engine_->drain();
         if (tenants_ != nullptr) tenants_->drain();
         for (const auto& [name, own] : all_undivided_) own->poll();
-        turn_undivided();
+        go_over_undivided();
         submit_passed_on();
     } while (in_flight() > 0);
-    do flush();
-    while (unsent_ > 0);
+    do egress_.queues().send_all();
+    while (egress_.queues().unsent() > 0);
 }
 
 size_t Worker::iterate() {
     // What has come in goes on first: a port that takes nothing now, or alerts that wait to be written, hold up what
     // would come in, and nothing else.
-    const bool behind = unsent_ >= burst_.size() || events_.crowded();
-    if (!all_undivided_.empty()) turn_undivided();
+    const bool behind = egress_.queues().unsent() >= burst_.size() || events_.crowded();
+    if (!all_undivided_.empty()) go_over_undivided();
     const size_t received = behind || runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
     if (index_ == 0) take_injected();
     engine_->poll();
     if (tenants_ != nullptr) tenants_->poll();
     for (const auto& [name, own] : all_undivided_) own->poll();
     submit_passed_on();
-    flush();
+    egress_.queues().send_all();
     return received;
 }
 

@@ -11,15 +11,14 @@
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
+#include "millrace/exec/worker/egress.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/exec/worker/undivided.hpp"
-#include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
 
 class Runtime;
-class Split;
 
 class Worker : public Delivery, private FrameDelivery {
 public:
@@ -62,24 +61,6 @@ public:
 
 private:
     friend class Runtime;
-    /// Packets on their way to one port, with the counters of the chains that send them.
-    struct Outgoing {
-        struct Run {
-            ChainCounters* sender;  ///< null: nobody counts them as sent
-            size_t count;
-        };
-        std::vector<rte_mbuf*> mbufs;
-        std::vector<Run> runs;
-        uint64_t stuck_since = 0;  ///< when the port was first offered packets and took none (TSC); 0: it takes some
-
-        /// The first `count` have gone.
-        void remove(size_t count);
-        void add(std::span<rte_mbuf* const> more, ChainCounters* sender) {
-            mbufs.insert(mbufs.end(), more.begin(), more.end());
-            if (!runs.empty() && runs.back().sender == sender) runs.back().count += more.size();
-            else runs.push_back({sender, more.size()});
-        }
-    };
     /// Packets of one chain, of a burst that is for several.
     struct Classified {
         std::vector<rte_mbuf*> mbufs;
@@ -99,16 +80,7 @@ private:
     size_t fragments_held() const;
     void age_fragments();
     void drop_fragments();
-    void leave_by(uint16_t port, const chain::Program& program, ChainCounters& counters,
-                  std::span<rte_mbuf* const> mbufs);
-    bool cut(const Split& split, const rte_mbuf& whole);
     void ask_for_uncut();
-    size_t leave_in_order(uint16_t port, const chain::Program& program, ChainCounters& counters,
-                          std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
-    size_t leave_in_fragments(uint16_t port, ChainCounters& counters, rte_mbuf* mbuf, ChainCounters* sender);
-    size_t leave_uncut(uint16_t port, const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf,
-                       ChainCounters* sender);
-    bool cut_into_segments(const rte_mbuf& whole, const io::OffloadHeader& offload);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
     /// An engine that takes packets as they come.
@@ -121,7 +93,7 @@ private:
     void submit_noted(uint16_t port, uint16_t count, const io::BurstNotes& notes);
     size_t receive_block(io::Port& port);
     void follow_undivided();
-    void turn_undivided();
+    void go_over_undivided();
     size_t in_parts(const std::string& whole) const;
     FrameWay way_of(const chain::Program& program, const Verdict& verdict) const override;
     size_t port_count() const override;
@@ -142,13 +114,6 @@ private:
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);
     void take_injected();
-    void send_out(uint16_t port);
-    size_t offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
-    static bool gives_up(const io::Port& port, Outgoing& outgoing);
-    static void drop_unsent(Outgoing& outgoing);
-    uint16_t send_queue(const io::Port& port) const;
-    rte_mbuf* buffer_of(const io::PacketPool& pool);
-    void flush();
     void keep_room();
     void make_chains_ready();
     Engine& engine_of(const chain::Program& program) { return program.is_tenants ? *tenants_ : *engine_; }
@@ -159,7 +124,7 @@ private:
     bool inputs_exhausted() const;
     bool receives_of(const io::Port& port) const;
     bool has_work() const;
-    void rest();
+    void wait();
     void sleep();
 
     Runtime& runtime_;
@@ -179,24 +144,18 @@ private:
     mutable std::mutex counters_mutex_;
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;
     Counter unclassified_, stray_injections_, receive_cycles_;
-    std::vector<std::vector<rte_mbuf*>> passed_on_;  // by chain
-    std::vector<uint16_t> chains_passed_to_;         // that have some there, in order of their first packet
-    std::vector<rte_mbuf*> passing_;                 // those of one chain, while it takes them in
-    std::vector<Classified> classified_;             // by chain, of one burst
-    std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
-    std::vector<Visit> visits_in_chain_;             // of a packet
-    std::vector<Outgoing> outgoing_;                 // by port
-    static constexpr size_t kMaxSplit = 1408;        // pieces of a packet: the longest, by the least MTU of IPv4
+    std::vector<std::vector<rte_mbuf*>> passed_on_;           // by chain
+    std::vector<uint16_t> chains_passed_to_;                  // that have some there, in order of their first packet
+    std::vector<rte_mbuf*> passing_;                          // those of one chain, while it takes them in
+    std::vector<Classified> classified_;                      // by chain, of one burst
+    std::vector<uint16_t> chains_of_burst_;                   // that have some there, in order of their first packet
+    std::vector<Visit> visits_in_chain_;                      // of a packet
+    Egress egress_;                                           // counts in the chains' counters to its end
     std::vector<std::unique_ptr<Reassembler>> reassemblers_;  // by chain; null: it takes fragments as they are
-    std::vector<rte_mbuf*> whole_, pieces_;                   // of one burst, of one packet
-    std::vector<rte_mbuf*> segments_;                         // of one frame that was yet to be cut
-    bool has_uncut_ = false;                                  // such frames may come, or have come
+    std::vector<rte_mbuf*> whole_;                            // of one burst
     uint64_t last_receive_ = 0;                               // of such a chain, or when that was last looked at (TSC)
-    size_t unsent_ = 0;            // packets there, of the port that has most, after the last iteration
-    bool out_of_buffers_ = false;  // when one was last wanted for a copy, and waited for
     EventLine& events_;
     std::vector<rte_mbuf*> burst_;
-    std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;
     Sleeper sleeper_;
 };

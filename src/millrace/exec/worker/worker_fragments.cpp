@@ -1,10 +1,9 @@
-// Chains that put fragments together: on the way in, and apart again on the way out.
+// Chains that put fragments together.
 #include <rte_cycles.h>
 
 #include <algorithm>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
-#include "millrace/exec/fragments/splitter.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/io/clock.hpp"
@@ -39,7 +38,6 @@ void Worker::keep_reassemblers() {
                                                 *chain_counters_[chain]);
     }
     whole_.reserve(burst_.size());
-    pieces_.reserve(kMaxSplit);
 }
 
 size_t Worker::fragments_held() const {
@@ -75,7 +73,7 @@ void Worker::submit_whole(uint16_t chain, std::span<rte_mbuf* const> mbufs) {
     last_receive_ = rte_rdtsc();
 }
 
-/// Nothing has come in this turn: fragments that wait for others get older by the clock.
+/// Nothing has come in this iteration: fragments that wait for others get older by the clock.
 void Worker::age_fragments() {
     const uint64_t now = rte_rdtsc();
     const uint64_t elapsed_ns = to_nanoseconds(now - std::exchange(last_receive_, now));
@@ -87,77 +85,6 @@ void Worker::age_fragments() {
 void Worker::drop_fragments() {
     for (const auto& own : reassemblers_)
         if (own != nullptr) own->drop_all(FragmentDrop::timeout);
-}
-
-/// Packets of a chain that leave by a port.
-void Worker::leave_by(uint16_t port, const chain::Program& program, ChainCounters& counters,
-                      std::span<rte_mbuf* const> mbufs) {
-    leave_in_order(port, program, counters, mbufs, &counters);
-}
-
-/// The same; `sender` counts what the port takes, or nobody does. Returns how many packets they are now: some may have
-/// been cut.
-size_t Worker::leave_in_order(uint16_t port, const chain::Program& program, ChainCounters& counters,
-                              std::span<rte_mbuf* const> mbufs, ChainCounters* sender) {
-    const auto is_uncut = [](const rte_mbuf* mbuf) { return io::segment_bytes(mbuf) != 0; };
-    const bool fragments = program.reassembly && sender != nullptr;
-    if (!fragments && !(has_uncut_ && std::ranges::any_of(mbufs, is_uncut))) {
-        outgoing_[port].add(mbufs, sender);
-        return mbufs.size();
-    }
-    size_t packets = 0;
-    for (rte_mbuf* const& mbuf : mbufs) {
-        if (is_uncut(mbuf)) {
-            packets += leave_uncut(port, program, counters, mbuf, sender);
-        } else if (fragments) {
-            packets += leave_in_fragments(port, counters, mbuf, sender);
-        } else {
-            outgoing_[port].add({&mbuf, 1}, sender);
-            ++packets;
-        }
-    }
-    return packets;
-}
-
-/// A packet of a chain that puts fragments together.
-size_t Worker::leave_in_fragments(uint16_t port, ChainCounters& counters, rte_mbuf* mbuf, ChainCounters* sender) {
-    const std::span frame(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len);
-    const auto split = Split::plan(frame, runtime_.ports_[port]->mtu(), runtime_.whole_packets_->mark(mbuf));
-    if (!split) {
-        outgoing_[port].add({&mbuf, 1}, sender);
-        return 1;
-    }
-    size_t packets = 0;
-    if (cut(*split, *mbuf)) {
-        packets = pieces_.size();
-        counters.split.add(packets - 1);
-        outgoing_[port].add(pieces_, sender);
-    } else {
-        counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
-    }
-    rte_pktmbuf_free(mbuf);
-    return packets;
-}
-
-/// Fills pieces_ with the fragments of a packet; false, and none of them is kept, where there are too few buffers.
-bool Worker::cut(const Split& split, const rte_mbuf& whole) {
-    const io::PacketPool* pool = whole.port < pools_.size() ? pools_[whole.port] : nullptr;
-    if (pool == nullptr || pool->max_frame_bytes() < split.most_bytes()) pool = &runtime_.whole_packets_->pool();
-    pieces_.clear();
-    for (uint32_t i = 0; i < split.count() && i < kMaxSplit; ++i) {
-        rte_mbuf* const piece = buffer_of(*pool);
-        if (piece == nullptr) break;
-        piece->data_off = static_cast<uint16_t>(pool->headroom_bytes());
-        piece->data_len = static_cast<uint16_t>(split.write(i, rte_pktmbuf_mtod(piece, uint8_t*)));
-        piece->pkt_len = piece->data_len;
-        piece->port = whole.port;
-        io::set_packet_metadata(piece, io::packet_timestamp_ns(&whole), io::packet_number(&whole));
-        if (WholeMark* const mark = runtime_.whole_packets_->mark(piece)) *mark = {};
-        pieces_.push_back(piece);
-    }
-    if (pieces_.size() == split.count()) return true;
-    for (rte_mbuf* const piece : pieces_) rte_pktmbuf_free(piece);
-    return false;
 }
 
 }  // namespace millrace::exec

@@ -34,7 +34,7 @@ void Worker::follow_undivided() {
                               program->undivided != nullptr ? &counters_for(*program->undivided) : nullptr,
                               [&] { return options.tenants->in_chain(*program->undivided, index_); });
     }
-    turn_undivided();  // nothing may be under way: then it is in one piece from its first packet on
+    go_over_undivided();  // nothing may be under way: then it is in one piece from its first packet on
 }
 
 /// Who takes all that a port receives.
@@ -53,9 +53,9 @@ Worker::Taker Worker::taker_of(uint16_t port) {
     return {engine_.get(), &program, chain_counters_[chain]};
 }
 
-void Worker::turn_undivided() {
+void Worker::go_over_undivided() {
     for (const auto& [name, own] : all_undivided_) {
-        if (!own->turn([this, &name] { return in_parts(name); }, released_)) continue;
+        if (!own->go_over([this, &name] { return in_parts(name); }, released_)) continue;
         const chain::Program* const program = configuration_->find_chain(name);
         if (program != nullptr) {
             submit(program->index, released_.data(), released_.size());

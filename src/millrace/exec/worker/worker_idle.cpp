@@ -11,7 +11,8 @@ namespace millrace::exec {
 /// Nothing came: as long as nothing is on its way either, nobody has to wait for this worker, which may not run for a
 /// while where there are more threads than cores.
 void Worker::begin_rest() {
-    if (rests_ || in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || runtime_.options_.master) return;
+    if (rests_ || in_flight() > 0 || egress_.queues().unsent() > 0 || fragments_held() > 0 || runtime_.options_.master)
+        return;
     rests_ = true;
     at_rest_.store(true, std::memory_order_release);
 }
@@ -28,14 +29,15 @@ void Worker::end_rest() {
     take_generation();
 }
 
-/// Whether a turn has left something for the next.
+/// Whether an iteration has left something for the next.
 bool Worker::has_work() const {
-    return in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || (index_ == 0 && !runtime_.injections_.empty()) ||
+    return in_flight() > 0 || egress_.queues().unsent() > 0 || fragments_held() > 0 ||
+           (index_ == 0 && !runtime_.injections_.empty()) ||
            runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation;
 }
 
-/// After a turn without packets.
-void Worker::rest() {
+/// After an iteration without packets.
+void Worker::wait() {
     const bool polls = configuration_->idle == chain::Idle::poll || runtime_.options_.master.has_value();
     if (has_work()) sleeper_.busy();
     else if (!polls && sleeper_.is_tired() && engine_->may_sleep() && !events_.crowded()) return sleep();
