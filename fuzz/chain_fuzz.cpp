@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lab/compared/comparison.hpp"
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
@@ -205,7 +205,7 @@ std::shared_ptr<device::Device> open_device() {
 /// ipsec_fuzz's.
 struct Gateways {
     chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0),
-                         on_device_whole = lab::with_whole_frames(on_device);
+                         on_device_whole = chain::with_whole_frames(on_device);
     std::shared_ptr<device::Device> device = open_device();
     std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0],
                                                                  exec::steps_of(*on_device.chains[0], {}));

@@ -11,7 +11,7 @@
 
 #include "millrace/base/eal.hpp"
 #include "lab/transfer/bus.hpp"
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "lab/chain_profile.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/parts.hpp"

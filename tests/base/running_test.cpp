@@ -19,9 +19,9 @@ TEST(StuckFinder, CountsTheLooksDuringWhichAThreadStaysInOneCall) {
     });
     entered.wait();
     StuckFinder finder;
-    EXPECT_TRUE(finder.look().empty()) << "it may have begun just now";
+    EXPECT_TRUE(finder.update().empty()) << "it may have begun just now";
     for (unsigned looks = 1; looks <= 1000; ++looks) {
-        const std::vector<Stuck> stuck = finder.look();
+        const std::vector<Stuck> stuck = finder.update();
         ASSERT_EQ(stuck.size(), 1u);
         EXPECT_EQ(stuck[0].function, "looper");
         EXPECT_EQ(stuck[0].chain, "edge");
@@ -29,7 +29,7 @@ TEST(StuckFinder, CountsTheLooksDuringWhichAThreadStaysInOneCall) {
     }
     may_end.count_down();
     thread.join();
-    EXPECT_TRUE(finder.look().empty());
+    EXPECT_TRUE(finder.update().empty());
 }
 
 TEST(StuckFinder, IsContentWithThreadsThatComeBack) {
@@ -37,7 +37,7 @@ TEST(StuckFinder, IsContentWithThreadsThatComeBack) {
     StuckFinder finder;
     for (int i = 0; i < 1000; ++i) {
         const Running running(function, chain);
-        EXPECT_TRUE(finder.look().empty());
+        EXPECT_TRUE(finder.update().empty());
     }
 }
 
@@ -45,8 +45,8 @@ TEST(StuckFinder, KnowsWhatAFunctionRunsForWhereSomebodyAroundItSaysSo) {
     const std::string function = "router", chain = "edge", name = "case 7";
     StuckFinder finder;
     const auto chain_of_stuck = [&] {
-        finder.look();
-        const std::vector<Stuck> stuck = finder.look();
+        finder.update();
+        const std::vector<Stuck> stuck = finder.update();
         return stuck.size() == 1 ? stuck[0].chain : "there are " + std::to_string(stuck.size());
     };
     {
@@ -69,16 +69,16 @@ TEST(StuckFinder, SeesTheInnerFunctionThenTheOuterOne) {
     const std::string outer = "outer", inner = "inner", chain = "c";
     const Running first(outer, chain);
     StuckFinder finder;
-    finder.look();
+    finder.update();
     {
         const Running second(inner, chain);
-        finder.look();
-        ASSERT_EQ(finder.look().size(), 1u);
-        EXPECT_EQ(finder.look()[0].function, "inner");
+        finder.update();
+        ASSERT_EQ(finder.update().size(), 1u);
+        EXPECT_EQ(finder.update()[0].function, "inner");
     }
-    finder.look();
-    ASSERT_EQ(finder.look().size(), 1u);
-    EXPECT_EQ(finder.look()[0].function, "outer");
+    finder.update();
+    ASSERT_EQ(finder.update().size(), 1u);
+    EXPECT_EQ(finder.update()[0].function, "outer");
 }
 
 }  // namespace

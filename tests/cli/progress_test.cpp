@@ -1,11 +1,11 @@
-#include "millrace/cli/progress.hpp"
+#include "millrace/cli/text/progress.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>
 
-#include "millrace/cli/report_text.hpp"
+#include "millrace/cli/text/report_text.hpp"
 
 namespace millrace::cli {
 namespace {

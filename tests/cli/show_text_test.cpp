@@ -1,5 +1,5 @@
 // What `millrace show` prints of an answer, and of what is none.
-#include "millrace/cli/show_text.hpp"
+#include "millrace/cli/text/show_text.hpp"
 
 #include <gtest/gtest.h>
 

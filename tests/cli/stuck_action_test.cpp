@@ -1,5 +1,5 @@
 // What is done about network functions that do not come back, and when.
-#include "millrace/cli/stuck_action.hpp"
+#include "millrace/cli/process/stuck_action.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <set>
 
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/offload/chains/chain_queue.hpp"
 #include "support/device_work.hpp"
@@ -139,7 +139,7 @@ public:
 
 struct Engine {
     explicit Engine(const std::string& nfs = "[mirror]")
-        : configuration(lab::with_whole_frames(make_configuration(nfs, "sim"))), program(configuration.chains[0]),
+        : configuration(chain::with_whole_frames(make_configuration(nfs, "sim"))), program(configuration.chains[0]),
           counters(*program) {
         exec::OffloadOptions options;
         options.batch_bytes = 1 << 20;

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/base/files/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
@@ -99,7 +99,7 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
                                  exec::name_of(options.transfer_out) + (whole_frames ? ", whole frames" : "") +
                                  (options.call_thread != nullptr ? ", a thread for calls" : "");
         chain::Configuration configuration = make_test_chain(name());
-        if (whole_frames) configuration = lab::with_whole_frames(std::move(configuration));
+        if (whole_frames) configuration = chain::with_whole_frames(std::move(configuration));
         expect_equal(expected, run_on_device(device(++seed), configuration, frames, 200, options), what);
     };
     for (const exec::TransferIn in : exec::kTransfersIn)
@@ -197,8 +197,8 @@ TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
     expect_conserved(run, frames.size());
     EXPECT_LT(run.counters->bytes_to_device.get(), frames.size() * 200);
     expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 100), run, "heads only");
-    const EngineRun whole = run_on_device(device(), lab::with_whole_frames(make_configuration("[mirror]", GetParam())),
-                                          frames, 100);
+    const EngineRun whole = run_on_device(
+        device(), chain::with_whole_frames(make_configuration("[mirror]", GetParam())), frames, 100);
     EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
 }
 

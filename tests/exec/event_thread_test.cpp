@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "lab/nf/listener.hpp"
+#include "millrace/nftest/listener.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "support/test_chain.hpp"
@@ -18,7 +18,7 @@ namespace millrace::test {
 namespace {
 
 /// Counts how often it is asked to show its events.
-class Showing : public lab::Listener {
+class Showing : public nftest::Listener {
 public:
     using Listener::Listener;
     void on_event(const Event& event, const nf::PacketInfo& packet) override {

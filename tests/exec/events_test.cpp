@@ -6,12 +6,12 @@
 
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
-#include "lab/nf/listener.hpp"
+#include "millrace/nftest/listener.hpp"
 
 namespace millrace::test {
 namespace {
 
-using lab::Listener;
+using nftest::Listener;
 
 constexpr uint32_t kHeldByDevices = 15;  // alerts of one packet
 

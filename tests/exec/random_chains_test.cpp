@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/engine_runner.hpp"
 
@@ -123,7 +123,7 @@ TEST(RandomChains, GiveTheSamePacketsWithTheLeastTransfersAsWithAll) {
         const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64,
                                                 options, Work::but_long_headers);
         const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(),
-                                              lab::with_whole_frames(configuration), frames, 64, options);
+                                              chain::with_whole_frames(configuration), frames, 64, options);
         for (size_t i = 0; i < frames.size(); ++i) {
             ASSERT_EQ(expected.outcomes[i].text(), planned.outcomes[i].text()) << "round " << round;
             ASSERT_EQ(expected.outcomes[i].text(), whole.outcomes[i].text()) << "round " << round;

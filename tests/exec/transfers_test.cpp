@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/alternating.hpp"
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -43,7 +43,7 @@ const Chain kChains[] = {
 
 chain::Configuration configuration_of(const Chain& chain, const std::string& device) {
     chain::Configuration configuration = make_configuration(chain.nfs, device);
-    return chain.whole_frames ? lab::with_whole_frames(std::move(configuration)) : configuration;
+    return chain.whole_frames ? chain::with_whole_frames(std::move(configuration)) : configuration;
 }
 
 exec::OffloadOptions ways(TransferIn in, TransferOut out) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/support.hpp"
-#include "lab/packets/frame_pool.hpp"
+#include "millrace/nftest/packets/frame_pool.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 
 namespace millrace::io {
@@ -33,8 +33,8 @@ std::map<uint8_t, uint32_t> frames_of_threads(const std::string& path) {
     return counts;
 }
 
-lab::Frame frame_of(uint8_t thread, uint32_t number) {
-    lab::Frame frame(60, 0);
+nftest::Frame frame_of(uint8_t thread, uint32_t number) {
+    nftest::Frame frame(60, 0);
     frame[0] = thread;
     std::memcpy(frame.data() + 1, &number, sizeof number);
     return frame;
@@ -45,7 +45,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
     constexpr uint32_t kEach = 500, kFlushEvery = 20;
     const TestFolder folder;
     const std::string path = folder / "spool.pcap";
-    const uint32_t free_before = lab::frame_pool().available();
+    const uint32_t free_before = nftest::frame_pool().available();
     {
         CaptureSpool spool(std::make_unique<CaptureWriter>(path));
         std::atomic<uint64_t> put{0};
@@ -53,7 +53,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
         for (uint8_t thread = 0; thread < kThreads; ++thread)
             threads.emplace_back([&, thread] {
                 for (uint32_t i = 0; i < kEach; ++i) {
-                    put_packet(spool, lab::make_mbuf(frame_of(thread, i), i));
+                    put_packet(spool, nftest::make_mbuf(frame_of(thread, i), i));
                     ++put;
                     if ((i + 1) % kFlushEvery != 0) continue;
                     const uint64_t before = put;
@@ -62,13 +62,13 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
                 }
             });
         for (std::thread& thread : threads) thread.join();
-        put_packet(spool, lab::make_mbuf(frame_of(kThreads, 0), 0));
+        put_packet(spool, nftest::make_mbuf(frame_of(kThreads, 0), 0));
         spool.close();
         EXPECT_EQ(spool.written_records(), kThreads * kEach + 1);
         EXPECT_EQ(spool.lost_records(), 0u);
         EXPECT_EQ(spool.error(), "");
     }
-    EXPECT_EQ(lab::frame_pool().available(), free_before);
+    EXPECT_EQ(nftest::frame_pool().available(), free_before);
     const std::map<uint8_t, uint32_t> expected = {{0, kEach}, {1, kEach}, {2, kEach}, {kThreads, 1}};
     EXPECT_EQ(frames_of_threads(path), expected);
 }
@@ -78,12 +78,12 @@ TEST(CaptureSpool, FlushesWhileOthersGoOnPutting) {
     const TestFolder folder;
     CaptureSpool spool(std::make_unique<CaptureWriter>(folder / "spool.pcap"));
     std::atomic<bool> ended{false};
-    lab::frame_pool();
+    nftest::frame_pool();
     std::thread other([&] {
-        for (uint32_t i = 0; !ended; ++i) put_packet(spool, lab::make_mbuf(frame_of(1, i), i));
+        for (uint32_t i = 0; !ended; ++i) put_packet(spool, nftest::make_mbuf(frame_of(1, i), i));
     });
     for (uint32_t i = 0; i < 20; ++i) {
-        put_packet(spool, lab::make_mbuf(frame_of(0, i), i));
+        put_packet(spool, nftest::make_mbuf(frame_of(0, i), i));
         spool.flush();
         EXPECT_GE(spool.written_records(), i + 1);
     }

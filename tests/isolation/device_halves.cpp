@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "lab/nf/nf_runner.hpp"
+#include "millrace/nftest/nf_runner.hpp"
 #include "millrace/device/cuda/nf_source.hpp"
 #include "millrace/isolation/rewrite.hpp"
 #include "millrace/nf/variant.hpp"
@@ -65,7 +65,7 @@ const std::vector<HalfCase>& half_cases() {
 DeviceHalf::DeviceHalf(const std::string& type, const std::string& options, uint64_t window)
     : type_(nf::find_type(type)), window_(window, isolation::RewriteOptions().guard_bytes), begin_(window) {
     const nf::Environment environment{
-        .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = lab::kTestPorts};
+        .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = nftest::kTestPorts};
     nf_ = type_->create(Config::parse(options), environment);
     type_ = &nf::type_of(*type_, *nf_);
     place_tables();

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -50,7 +50,7 @@ TEST_P(Compared, GiveTheSameAnswerWithEveryTransfer) {
                     if (thread) options.call_thread = std::make_shared<exec::CallThread>();
                     SCOPED_TRACE(text_of(compared, options) + (whole ? ", whole frames" : ""));
                     chain::Configuration configuration = make_test_chain(GetParam());
-                    if (whole) configuration = lab::with_whole_frames(std::move(configuration));
+                    if (whole) configuration = chain::with_whole_frames(std::move(configuration));
                     const auto own = device(compared, ++seed);
                     const EngineRun run = run_on_device(own, configuration, frames, 150,
                                                         compared.apply(options, own->model()));
@@ -89,7 +89,7 @@ struct Bytes {
 Bytes bytes_of(const std::shared_ptr<device::Device>& device, const std::string& nfs, const std::string& name,
                const exec::OffloadOptions& options) {
     const std::vector<Frame> frames = long_frames();
-    const EngineRun run = run_on_device(device, lab::with_whole_frames(make_configuration(nfs, name)), frames, 100,
+    const EngineRun run = run_on_device(device, chain::with_whole_frames(make_configuration(nfs, name)), frames, 100,
                                         options);
     expect_conserved(run, frames.size());
     expect_equal(run_on_cpu(make_configuration(nfs, "cpu"), frames, 100), run, nfs);
@@ -137,7 +137,7 @@ TEST(ComparedFaults, LoseNothing) {
                 sim.seed = static_cast<uint32_t>(after);
                 sim.faults = {{kind, after}};
                 const auto own = compared.put_before(std::make_shared<SimDevice>(sim));
-                const auto whole = lab::with_whole_frames(make_test_chain("sim"));
+                const auto whole = chain::with_whole_frames(make_test_chain("sim"));
                 const EngineRun run = run_on_device(own, whole, frames, 100, compared.apply({}, own->model()),
                                                     Work::fault);
                 expect_conserved(run, frames.size());

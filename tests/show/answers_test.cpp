@@ -35,7 +35,7 @@ TEST(Answers, TellWhatChainsWerePromised) {
         "  c: {input: in, output: out, rate: 2M, latency: 5ms, nfs: [mirror]}\n"
         "  d: {input: in2, output: out2, nfs: [mirror]}\n");
     exec::PromiseWatch promises(*runtime, nullptr);
-    promises.look({});
+    promises.update({});
     const json chains = json::parse(answer(*runtime, request_for("chains", {}), 1.5, &promises))["chains"];
     ASSERT_EQ(chains.size(), 2u);
     EXPECT_EQ(chains[0]["promise"]["rate"], 2'000'000);

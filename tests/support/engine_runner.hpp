@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/packets/frame_pool.hpp"
+#include "millrace/nftest/packets/frame_pool.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "support/device_work.hpp"
@@ -58,8 +58,8 @@ chain::Configuration make_configuration(const std::string& nfs, const std::strin
                                         const std::string& anchor = "(test)",
                                         const chain::Configuration* previous = nullptr);
 
-using lab::frame_pool;
-using lab::make_mbuf;
+using nftest::frame_pool;
+using nftest::make_mbuf;
 
 /// What went into an engine and came out, with the counters.
 struct EngineRun {

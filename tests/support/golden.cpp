@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lab/nf/golden.hpp"
+#include "millrace/nftest/golden.hpp"
 #include "support/data.hpp"
 #include "support/device_work.hpp"
 #include "support/devices.hpp"
@@ -19,13 +19,14 @@ void run_golden(const std::string& type, const std::string& folder) {
 void run_golden_file(const std::string& type_name, const std::string& path) {
     const nf::Type* type = nf::find_type(type_name);
     ASSERT_NE(type, nullptr) << "there is no network function '" << type_name << "'";
-    lab::GoldenOptions options;
+    nftest::GoldenOptions options;
     options.halves = halves(*type);
     options.open = [](const std::string& name) { return open_device(name); };
     options.output_folder = testing::TempDir();
     options.checked = true;
     if (std::ranges::any_of(options.halves, [](const Half& half) { return !half.device.empty(); })) claim_device_work();
-    for (const Diagnostic& failure : lab::run_golden(*type, path, options).failures) ADD_FAILURE() << failure.render();
+    for (const Diagnostic& failure : nftest::run_golden(*type, path, options).failures)
+        ADD_FAILURE() << failure.render();
 }
 
 }  // namespace millrace::test

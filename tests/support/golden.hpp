@@ -1,4 +1,4 @@
-// The laboratory's golden packets (lab/nf/golden.hpp), for tests: a case that fails is googletest's failure.
+// Golden packets (nftest/golden.hpp), for tests: a case that fails is googletest's failure.
 #pragma once
 
 #include <string>

@@ -52,7 +52,7 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
 
 std::vector<Half> host_halves(const nf::Type& type) {
     const bool every = std::ranges::find(test_devices(), "cpu") != test_devices().end();
-    std::vector<Half> all = lab::host_halves(type);
+    std::vector<Half> all = nftest::host_halves(type);
     if (!every) std::erase_if(all, [](const Half& half) { return half.lanes > 1; });
     return all;
 }
@@ -68,17 +68,17 @@ std::vector<Half> halves(const nf::Type& type) {
         return usable;
     }();
     std::vector<Half> all = host_halves(type);
-    std::ranges::copy(lab::device_halves(devices), std::back_inserter(all));
+    std::ranges::copy(nftest::device_halves(devices), std::back_inserter(all));
     return all;
 }
 
 NfRunner::NfRunner(const std::string& type, const Config& options, const nf::Environment& environment)
-    : lab::NfRunner(type_named(type), options, environment, [](const std::string& name) { return open_device(name); }) {
-}
+    : nftest::NfRunner(type_named(type), options, environment,
+                       [](const std::string& name) { return open_device(name); }) {}
 
 NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port) {
     if (!half.device.empty() && !frames.empty()) claim_device_work();
-    NfResult result = lab::NfRunner::run(frames, half, in_port);
+    NfResult result = nftest::NfRunner::run(frames, half, in_port);
     for (const std::string& mistake : result.mistakes)
         ADD_FAILURE() << type().name << ", " << half.text() << ": " << mistake;
     return result;

@@ -1,18 +1,18 @@
-// The laboratory's runner of one network function, for tests: what it finds wrong fails them.
+// The runner of one network function (nftest/nf_runner.hpp), for tests: what it finds wrong fails them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "lab/nf/nf_runner.hpp"
+#include "millrace/nftest/nf_runner.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
 
-using lab::Half;
-using lab::kRefused;
-using lab::kTestPorts;
-using lab::NfResult;
+using nftest::Half;
+using nftest::kRefused;
+using nftest::kTestPorts;
+using nftest::NfResult;
 
 /// The device half on the host with every number of lanes (with one, where the tests aren't asked for cpu), and the CPU
 /// half if the type has one.
@@ -21,7 +21,7 @@ std::vector<Half> host_halves(const nf::Type& type);
 std::vector<Half> halves(const nf::Type& type);
 
 /// One instance of an NF. State lives as long as the runner, so that runs follow one another.
-class NfRunner : public lab::NfRunner {
+class NfRunner : public nftest::NfRunner {
 public:
     /// Throws ConfigError as the NF does; std::invalid_argument when there is no such type.
     NfRunner(const std::string& type, const Config& options,

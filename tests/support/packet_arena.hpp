@@ -1,11 +1,11 @@
-// Memory for the packets of a test is the laboratory's.
+// Memory for the packets of a test: nftest/packets/packet_arena.hpp.
 #pragma once
 
-#include "lab/packets/packet_arena.hpp"
+#include "millrace/nftest/packets/packet_arena.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
 
-using lab::PacketArena;
+using nftest::PacketArena;
 
 }  // namespace millrace::test

@@ -1,32 +1,32 @@
-// Frames for tests are the laboratory's; see tests/support/README.md.
+// Frames for tests: nftest/packets/packet_builder.hpp; see tests/support/README.md.
 #pragma once
 
-#include "lab/packets/packet_builder.hpp"
+#include "millrace/nftest/packets/packet_builder.hpp"
 
 namespace millrace::test {
 
-using lab::build;
-using lab::build_packet;
-using lab::bytes_of;
-using lab::Frame;
-using lab::hex_dump;
-using lab::IcmpHeader;
-using lab::ipv4;
-using lab::Ipv4Header;
-using lab::ipv6;
-using lab::Ipv6Extension;
-using lab::Ipv6Header;
-using lab::Mac;
-using lab::PacketSpec;
-using lab::parse_hex;
-using lab::random_packet;
-using lab::random_packets;
-using lab::random_spec;
-using lab::RandomOptions;
-using lab::read_packet_spec;
-using lab::Rng;
-using lab::TcpHeader;
-using lab::UdpHeader;
-using lab::VlanTag;
+using nftest::build;
+using nftest::build_packet;
+using nftest::bytes_of;
+using nftest::Frame;
+using nftest::hex_dump;
+using nftest::IcmpHeader;
+using nftest::ipv4;
+using nftest::Ipv4Header;
+using nftest::ipv6;
+using nftest::Ipv6Extension;
+using nftest::Ipv6Header;
+using nftest::Mac;
+using nftest::PacketSpec;
+using nftest::parse_hex;
+using nftest::random_packet;
+using nftest::random_packets;
+using nftest::random_spec;
+using nftest::RandomOptions;
+using nftest::read_packet_spec;
+using nftest::Rng;
+using nftest::TcpHeader;
+using nftest::UdpHeader;
+using nftest::VlanTag;
 
 }  // namespace millrace::test

@@ -60,7 +60,7 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
                       test::two_chains(test::node_of("mallory", "drop", "10s", promise)), 0, 2000, 1, "cuda");
     exec::PromiseWatch watch(scene.runtime(), nullptr);
     exec::PromiseWatch::Clock::time_point now{};
-    watch.look(now);
+    watch.update(now);
     EXPECT_EQ(watch.plans(), 0u) << "nobody is there";
     auto mallory = std::make_unique<Tenant>(scene.socket(), "mallory", "mirror", "{}");
     Tenant honest(scene.socket(), "honest", "mirror", "{}");
@@ -74,7 +74,7 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
         EXPECT_GT(model.kernel_ns(1000, 8), 0) << name;
         EXPECT_GT(model.transfer_ns(1000), 0) << name;
     }
-    watch.look(now += std::chrono::seconds(1));
+    watch.update(now += std::chrono::seconds(1));
     EXPECT_EQ(watch.plans(), 1u);
     const auto shares = [&] {
         std::map<std::string, schedule::SmRange> all;
@@ -100,7 +100,7 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
     // Who goes leaves its multiprocessors to others.
     mallory.reset();
     ASSERT_TRUE(wait_until([&] { return scene.tenant("mallory").state != "attached"; }));
-    watch.look(now += std::chrono::seconds(1));
+    watch.update(now += std::chrono::seconds(1));
     EXPECT_TRUE(shares()["mallory"].all());
     EXPECT_GT(shares()["honest"].count, second.count);
     EXPECT_EQ(watch.of_tenant("mallory").sms, 0u);

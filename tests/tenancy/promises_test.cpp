@@ -24,7 +24,7 @@ class Looker {
 public:
     explicit Looker(PromiseWatch& watch) : watch_(watch) {}
     void look() {
-        watch_.look(now_ += PromiseWatch::kInterval);
+        watch_.update(now_ += PromiseWatch::kInterval);
         longest_of_chain = std::max(longest_of_chain, watch_.of_chain("own").longest_ns);
         longest_of_tenant = std::max(longest_of_tenant, watch_.of_tenant("mallory").longest_ns);
     }

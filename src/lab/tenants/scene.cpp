@@ -102,7 +102,7 @@ TenantScene::TenantScene(const SceneOptions& options, std::vector<SceneChain> ch
         if (auto* sink = dynamic_cast<io::SinkPort*>(port.get())) sinks_[chain] = sink;
     }
     promises_ = std::make_unique<exec::PromiseWatch>(*runtime_, nullptr);
-    promises_->look(exec::PromiseWatch::Clock::now());
+    promises_->update(exec::PromiseWatch::Clock::now());
 }
 
 TenantScene::~TenantScene() {
@@ -187,7 +187,7 @@ void TenantScene::attach() {
             }
         }
     // What their promises ask for comes in before the first packet.
-    promises_->look(exec::PromiseWatch::Clock::now() + exec::PromiseWatch::kInterval);
+    promises_->update(exec::PromiseWatch::Clock::now() + exec::PromiseWatch::kInterval);
 }
 
 void TenantScene::attach(const std::string& tenant) {
@@ -216,7 +216,7 @@ void TenantScene::start() {
 void TenantScene::pass(double seconds) {
     for (const double end = seconds_now() + seconds; seconds_now() < end;) {
         if (options_.stopped()) throw SceneStopped{};
-        promises_->look(exec::PromiseWatch::Clock::now());
+        promises_->update(exec::PromiseWatch::Clock::now());
         if (runtime_->wait(std::chrono::milliseconds(2)))
             throw std::runtime_error("the run has ended: " + runtime_->trouble());
     }

@@ -82,7 +82,7 @@ RunningFor::~RunningFor() { own_place().chain = outer_; }
 StuckFinder::StuckFinder() : seen_(kPlaces) {}
 StuckFinder::~StuckFinder() = default;
 
-std::vector<Stuck> StuckFinder::look() {
+std::vector<Stuck> StuckFinder::update() {
     std::vector<Stuck> stuck;
     for (size_t i = 0; i < kPlaces; ++i) {
         const uint64_t call = places[i].call.load(std::memory_order_acquire);

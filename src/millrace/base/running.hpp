@@ -40,7 +40,7 @@ private:
 /// A thread that has been in one call for some time.
 struct Stuck {
     std::string function, chain;  ///< the latter: or for what else it runs; empty where nobody said
-    unsigned looks = 0;           ///< for how many calls of StuckFinder::look
+    unsigned looks = 0;           ///< for how many calls of StuckFinder::update
 };
 
 /// Finds threads that stay in one call.
@@ -49,7 +49,7 @@ public:
     StuckFinder();
     ~StuckFinder();
     /// Those that are in the same call as when it was asked before.
-    std::vector<Stuck> look();
+    std::vector<Stuck> update();
 
 private:
     struct Seen {

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
-#include "millrace/cli/signals.hpp"
+#include "millrace/cli/process/signals.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/nf/plugin.hpp"
 

@@ -5,17 +5,17 @@
 #include <filesystem>
 #include <iostream>
 
-#include "lab/nf/checked_run.hpp"
-#include "lab/compared/whole_frames.hpp"
+#include "millrace/nftest/checked_run.hpp"
+#include "millrace/chain/whole_frames.hpp"
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/commands.hpp"
-#include "millrace/cli/output_files.hpp"
-#include "millrace/cli/progress.hpp"
-#include "millrace/cli/report_text.hpp"
-#include "millrace/cli/run_guard.hpp"
-#include "millrace/cli/signals.hpp"
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/process/output_files.hpp"
+#include "millrace/cli/text/progress.hpp"
+#include "millrace/cli/text/report_text.hpp"
+#include "millrace/cli/process/run_guard.hpp"
+#include "millrace/cli/process/signals.hpp"
+#include "millrace/cli/text/table.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/exec/promises/promise_watch.hpp"
@@ -175,7 +175,7 @@ double work(exec::Runtime& runtime, exec::PromiseWatch& promises, const RunArgum
     openflow::Agents agents(runtime);
     agents.follow();
     const auto socket = open_socket(runtime, promises, arguments);
-    promises.look(exec::PromiseWatch::Clock::now());
+    promises.update(exec::PromiseWatch::Clock::now());
     runtime.start();
     // Changes of files; what a controller asks for its agent brings in.
     while (!runtime.wait(std::chrono::milliseconds(10))) {
@@ -183,7 +183,7 @@ double work(exec::Runtime& runtime, exec::PromiseWatch& promises, const RunArgum
         runtime.apply_changes();
         runtime.tend();
         try {
-            promises.look(exec::PromiseWatch::Clock::now());
+            promises.update(exec::PromiseWatch::Clock::now());
         } catch (const std::exception& e) {
             // Of a plan that a device has no room for, nothing has come in; packets go on without it.
             progress.end();
@@ -233,7 +233,7 @@ void prepare_checked(RunArguments& arguments) {
 }
 
 /// Tells what a checked run has found; false if that is anything.
-bool tell_findings(lab::CheckedRun& checked) {
+bool tell_findings(nftest::CheckedRun& checked) {
     const std::vector<Diagnostic> findings = checked.findings();
     for (const Diagnostic& finding : findings) std::cerr << finding.render() << "\n";
     std::cerr << "millrace: --checked: " << grouped(checked.packets()) << " times a function got a packet, ";
@@ -259,10 +259,10 @@ int run(RunArguments arguments) {
     const unsigned workers = workers_of(configuration, arguments.runtime.workers);
     planned(configuration, workers);
     const auto profile = known_profile(configuration);
-    lab::CheckedRun checked(output + "/checked.pcap");
+    nftest::CheckedRun checked(output + "/checked.pcap");
     if (arguments.checked) {
         configuration.files->note(FileLedger::Use::write, output + "/checked.pcap", {"--checked", 0, 0});
-        configuration = lab::with_whole_frames(std::move(configuration));
+        configuration = chain::with_whole_frames(std::move(configuration));
         options.devices = {checked.device()};
     }
     const auto manager = std::make_shared<tenancy::Manager>(workers, profile);

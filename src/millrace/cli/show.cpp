@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/cli/commands.hpp"
-#include "millrace/cli/show_text.hpp"
+#include "millrace/cli/text/show_text.hpp"
 #include "millrace/nf/flow_query.hpp"
 #include "millrace/show/answers.hpp"
 #include "millrace/show/client.hpp"

@@ -7,9 +7,9 @@
 
 #include "millrace/base/eal.hpp"
 #include "millrace/cli/commands.hpp"
-#include "millrace/cli/run_guard.hpp"
-#include "millrace/cli/signals.hpp"
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/process/run_guard.hpp"
+#include "millrace/cli/process/signals.hpp"
+#include "millrace/cli/text/table.hpp"
 #include "millrace/nf/plugin.hpp"
 #include "millrace/tenancy/offering.hpp"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "lab/nf/listener.hpp"
+#include "millrace/nftest/listener.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(OnEachDevice, FullPort, testing::Values("cpu", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// Takes its time with each event.
-class SlowListener : public lab::Listener {
+class SlowListener : public nftest::Listener {
 public:
     using Listener::Listener;
     void on_event(const Event& event, const nf::PacketInfo& packet) override {

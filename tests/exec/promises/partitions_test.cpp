@@ -53,11 +53,11 @@ struct WatchedRun {
         : devices(test::open_devices(device)),
           runtime(load(device, functions, sharing, packets), options(devices, workers)),
           watch(runtime, profile(*runtime.configuration())) {
-        watch.look(now);
+        watch.update(now);
         shares_before = shares();
         runtime.start();
         EXPECT_TRUE(runtime.wait(60s));
-        watch.look(now += 1s);
+        watch.update(now += 1s);
         runtime.finish();
         report = make_report(runtime);
         watch.add_to(report);
@@ -204,7 +204,7 @@ TEST(Partitions, AreDoneWithoutWhereThereAreNone) {
         const auto device = std::make_shared<device::cuda::CudaDevice>();
         Runtime runtime(load("cuda", functions, "spatial"), WatchedRun::options({device}, 1));
         PromiseWatch watch(runtime, profile(*runtime.configuration()));
-        watch.look({});
+        watch.update({});
         EXPECT_EQ(runtime.configuration()->chains[1]->gpu_share.sms.count > 0, true);
         runtime.start();
         EXPECT_TRUE(runtime.wait(60s));

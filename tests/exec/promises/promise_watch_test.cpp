@@ -37,7 +37,7 @@ struct Whole {
     explicit Whole(chain::Configuration configuration, std::shared_ptr<const schedule::Profile> known = nullptr,
                    std::vector<std::shared_ptr<device::Device>> devices = {}, const io::SourceDelivery& sources = {})
         : runtime(std::move(configuration), on(std::move(devices), sources)), watch(runtime, std::move(known)) {
-        watch.look(now);
+        watch.update(now);
         runtime.start();
         EXPECT_TRUE(runtime.wait(20s));
         test::expect_work(test::Work::device_alone, make_report(runtime));
@@ -49,7 +49,7 @@ struct Whole {
         options.devices = std::move(devices);
         return options;
     }
-    void look() { watch.look(now += 1s); }
+    void look() { watch.update(now += 1s); }
     Runtime runtime;
     PromiseWatch::Clock::time_point now{};
     PromiseWatch watch;
@@ -148,21 +148,21 @@ TEST(PromiseWatch, LeavesAChainTheBatchesOfTheFileWhileMoreComesThanWasPromised)
     PromiseWatch watch(runtime, profile());
     PromiseWatch::Clock::time_point now{};
     const auto batch = [&] { return runtime.configuration()->chains[0]->max_batch; };
-    watch.look(now);
+    watch.update(now);
     const uint32_t planned = watch.of_chain("x").batch;
     EXPECT_GT(planned, 0u);
     EXPECT_EQ(batch(), planned) << "before any packet";
     runtime.start();
     ASSERT_TRUE(runtime.wait(20s));
     test::expect_work(test::Work::device_alone, make_report(runtime));
-    watch.look(now += 1s);
+    watch.update(now += 1s);
     EXPECT_EQ(watch.of_chain("x").now, PromiseState::beyond);
     EXPECT_EQ(batch(), 4096u);
     EXPECT_EQ(runtime.configuration()->chains[0]->max_delay, 50ms);
     EXPECT_EQ(watch.of_chain("x").batch, 0u);
-    for (uint32_t i = 1; i < PromiseWatch::kOffPlan; ++i) watch.look(now += 1s);
+    for (uint32_t i = 1; i < PromiseWatch::kOffPlan; ++i) watch.update(now += 1s);
     EXPECT_EQ(batch(), 4096u);
-    watch.look(now += 1s);
+    watch.update(now += 1s);
     EXPECT_EQ(batch(), planned);
     EXPECT_EQ(watch.plans(), 3u);
 }

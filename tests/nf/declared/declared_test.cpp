@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "lab/nf/declared.hpp"
-#include "lab/nf/golden.hpp"
+#include "millrace/nftest/declared.hpp"
+#include "millrace/nftest/golden.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
@@ -74,14 +74,14 @@ const nf::Register<Rogue, RogueHost> registration{{
 std::string found(Deed deed) {
     const nf::Type& type = *nf::find_type("rogue");
     const auto nf = type.create(Config::parse("{deed: " + std::to_string(static_cast<uint32_t>(deed)) + "}"), {});
-    lab::DeclarationCheck check(type, *nf);
+    nftest::DeclarationCheck check(type, *nf);
     std::string all;
     // The first packet has nothing to say; the others say the same.
     const std::vector<Frame> frames = {build_packet("{eth: {type: 0x88cc}, payload: lldp}"),
                                        build_packet("{ipv4: {ttl: 64}, udp: {src: 7, dst: 9}, payload: text}"),
                                        build_packet("{vlan: 3, ipv4: {ttl: 64}, udp: {src: 8, dst: 9}}")};
     const std::vector<Frame> chosen(frames.begin() + (deed == Deed::write_ttl ? 1 : 0), frames.end());
-    for (const lab::Undeclared& one : check.check(chosen, 0)) all += (all.empty() ? "" : "; ") + one.message;
+    for (const nftest::Undeclared& one : check.check(chosen, 0)) all += (all.empty() ? "" : "; ") + one.message;
     EXPECT_TRUE(check.check(chosen, 0).empty()) << "each thing is told once";
     return all;
 }
@@ -116,12 +116,12 @@ TEST(Declarations, AreHeldByGoldenTables) {
                            "  packet: {ipv4: {ttl: 64}, udp: {}}\n"
                            "  expect: {outcome: first, detail: 64}\n";
     const nf::Type& type = *nf::find_type("rogue");
-    lab::GoldenOptions options;
-    options.halves = lab::host_halves(type);
+    nftest::GoldenOptions options;
+    options.halves = nftest::host_halves(type);
     options.output_folder = testing::TempDir();
-    EXPECT_EQ(lab::run_golden(type, path, options).failed, 0u);
+    EXPECT_EQ(nftest::run_golden(type, path, options).failed, 0u);
     options.checked = true;
-    const lab::GoldenReport report = lab::run_golden(type, path, options);
+    const nftest::GoldenReport report = nftest::run_golden(type, path, options);
     EXPECT_EQ(report.failed, 1u);
     ASSERT_EQ(report.failures.size(), 1u);
     EXPECT_EQ(report.failures[0].where.line, 3u);

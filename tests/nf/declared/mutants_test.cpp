@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
-#include "lab/nf/golden.hpp"
-#include "lab/packets/field_map.hpp"
-#include "lab/packets/packet_builder.hpp"
+#include "millrace/nftest/golden.hpp"
+#include "millrace/nftest/packets/field_map.hpp"
+#include "millrace/nftest/packets/packet_builder.hpp"
 #include "support/data.hpp"
 
 namespace millrace::test {
@@ -49,8 +49,8 @@ Fields not_declared(bool writes) {
 /// A byte of the mutant's field alone, from the packet's first, or kNowhere. An instance takes a field of its first
 /// packet that has not had its turn.
 size_t byte_of_field(const Packet& packet, Fields candidates) {
-    const lab::Frame frame(packet.data(), packet.data() + packet.length());
-    const std::vector<Fields> map = lab::fields_of_bytes(frame, packet.layers());
+    const nftest::Frame frame(packet.data(), packet.data() + packet.length());
+    const std::vector<Fields> map = nftest::fields_of_bytes(frame, packet.layers());
     for (size_t i = 0; i < map.size() && mutant.field.empty(); ++i)
         if (std::has_single_bit(map[i].bits) && (candidates - mutant.tried).contains(map[i]))
             mutant.tried |= mutant.field = map[i];
@@ -99,13 +99,13 @@ std::multiset<std::string> findings(const nf::Type& original, Mutation mutation,
     type.process[1] = process<nf::kLaneCounts[1]>;
     type.process[2] = process<nf::kLaneCounts[2]>;
     if (type.commit != nullptr) type.commit = commit;
-    lab::GoldenOptions options;
+    nftest::GoldenOptions options;
     options.halves = {{type.lanes}};
     options.output_folder = testing::TempDir();
     options.checked = true;
     const std::string path = source_path("src/millrace/nf/" + type.name + "/golden.yaml");
     std::multiset<std::string> found;
-    for (const Diagnostic& failure : lab::run_golden(type, path, options).failures)
+    for (const Diagnostic& failure : nftest::run_golden(type, path, options).failures)
         if (const size_t at = failure.message.find(type.name + ", packet 1: "); at != std::string::npos)
             found.insert(std::to_string(failure.where.line) + ": " + failure.message.substr(at));
     return found;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "lab/nf/nf_runner.hpp"
+#include "millrace/nftest/nf_runner.hpp"
 #include "millrace/nf/ipsec/host.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
 #include "nf/ipsec/xfrm_messages.hpp"
@@ -51,7 +51,7 @@ public:
         for (const Frame& frame : frames) arena.add(frame);
         std::vector<Decision> decisions(frames.size());
         if (lanes > 0) {
-            lab::run_device_half(type, now_->image().tables(), lanes, arena, decisions);
+            nftest::run_device_half(type, now_->image().tables(), lanes, arena, decisions);
         } else {
             std::vector<Packet*> packets;
             for (size_t i = 0; i < frames.size(); ++i) packets.push_back(&arena[i]);

@@ -13,7 +13,7 @@
 
 #include "lab/machine.hpp"
 #include "millrace/base/files/output_file.hpp"
-#include "millrace/cli/output_files.hpp"
+#include "millrace/cli/process/output_files.hpp"
 
 namespace millrace::cli {
 namespace {

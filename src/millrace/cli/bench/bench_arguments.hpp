@@ -12,7 +12,7 @@
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/bench/offload_arguments.hpp"
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/text/table.hpp"
 
 namespace millrace::cli {
 

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
-#include "millrace/cli/scratch_folder.hpp"
+#include "millrace/cli/process/scratch_folder.hpp"
 
 namespace millrace::cli {
 namespace {

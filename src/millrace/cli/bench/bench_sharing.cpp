@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
-#include "millrace/cli/scratch_folder.hpp"
+#include "millrace/cli/process/scratch_folder.hpp"
 
 namespace millrace::cli {
 namespace {

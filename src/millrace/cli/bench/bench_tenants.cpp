@@ -7,9 +7,9 @@
 #include "lab/tenants/mischief.hpp"
 #include "lab/tenants/tenant_bench.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
-#include "millrace/cli/output_files.hpp"
-#include "millrace/cli/scratch_folder.hpp"
-#include "millrace/cli/watch/child.hpp"
+#include "millrace/cli/process/output_files.hpp"
+#include "millrace/cli/process/scratch_folder.hpp"
+#include "millrace/cli/process/child.hpp"
 
 namespace millrace::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "millrace/base/eal.hpp"
 #include "lab/transfer/bus.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
-#include "millrace/cli/output_files.hpp"
+#include "millrace/cli/process/output_files.hpp"
 #include "millrace/device/open.hpp"
 
 namespace millrace::cli {

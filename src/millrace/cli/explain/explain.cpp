@@ -10,7 +10,7 @@
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/text/table.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
 #include "millrace/nf/variant.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/text/table.hpp"
 #include "millrace/device/open.hpp"
 
 namespace millrace::cli {

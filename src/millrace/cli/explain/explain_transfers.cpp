@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "millrace/cli/table.hpp"
+#include "millrace/cli/text/table.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/io/receive_block.hpp"
 

@@ -162,7 +162,7 @@ bool PromiseWatch::count(double seconds) {
     return changed;
 }
 
-void PromiseWatch::look(Clock::time_point now) {
+void PromiseWatch::update(Clock::time_point now) {
     const bool is_first = followed_ == nullptr;
     if (!is_first && now - counted_ < kInterval) return;
     const auto configuration = runtime_.configuration();

@@ -34,7 +34,7 @@ public:
     /// to the device or gone, and when the traffic of a chain has changed by more than a tenth
     /// (schedule::TrafficWatch), and brings in the plan's multiprocessors, batches and waits, the last two but for
     /// kOffPlan. Throws as Runtime::adjust does.
-    void look(Clock::time_point now);
+    void update(Clock::time_point now);
 
     uint64_t plans() const { return plans_; }  ///< that were brought in
     /// Puts what became of their promises with chains and tenants. Any thread.
