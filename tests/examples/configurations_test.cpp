@@ -34,7 +34,8 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
 
 INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile,
                          testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "openflow.yaml", "live.yaml",
-                                         "policer.yaml", "stateful.yaml", "nat.yaml", "tunnel.yaml", "ipfix.yaml"));
+                                         "policer.yaml", "stateful.yaml", "nat.yaml", "nat64.yaml", "tunnel.yaml",
+                                         "ipfix.yaml"));
 
 TEST(ExampleTraffic, HasPacketsOfManyKindsInWholeFrames) {
     io::CaptureReader reader(source_path("examples/traffic.pcap"));

@@ -146,6 +146,17 @@ PYTHON
     run_case nat 20000
 }
 
+case_nat64() {  # as many ports, and 10,000 port forwards, some of servers that were recorded; a few flows from inside
+    python3 - > nf.yaml << 'PYTHON'
+print("      - nat64:\n          inside: [2001:db8::/32]\n          pool: 198.51.100.0/29\n          forwards:")
+for i in range(10000):
+    print(f"            - {{protocol: {('tcp', 'udp')[i % 2]}, address: 192.0.2.{i // 2 % 250 + 1}, port: {i // 500 + 71}, to: \"2001:db8::{i:x}\", to-port: 8080}}")
+PYTHON
+    run_case nat64 20000
+    python3 -c 'import json; nf = json.load(open("nat64.cpu.json"))["chains"][0]["nfs"][0]; assert nf["outcomes"]["inbound"]["packets"] > 500, nf' ||
+        { echo "FAILED: nat64 has translated next to nothing"; ((++failures)); }
+}
+
 case_tunnel() {  # 32,766 tunnels of four kinds
     python3 - > nf.yaml << 'PYTHON'
 kinds = ["gre, key: {0}", "gtp-u, teid-in: {1}, teid-out: {1}", "geneve, vni: {0}, macs: {{dst: '02:00:00:00:00:01', src: '02:00:00:00:00:02'}}", "ipip"]
@@ -180,6 +191,6 @@ PYTHON
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat tunnel policer ipfix balancer mirror crc
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat nat64 tunnel policer ipfix balancer mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

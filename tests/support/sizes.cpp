@@ -173,6 +173,16 @@ SizedTables nat(size_t n) {
             return Aimed{frame_to(ipv4("198.51.0.0") + static_cast<uint32_t>(i)), "inbound", static_cast<uint32_t>(i)};
         });
 }
+SizedTables nat64(size_t n) {
+    const auto forward = [](size_t i) {
+        return fmt::format("{{protocol: udp, address: 198.51.{}.{}, port: 7, to: \"2001:db8::{:x}\"}}", i >> 8 & 255,
+                           i & 255, i);
+    };
+    return tables_of(
+        n, "[nat64: {pool: 203.0.113.1, ports: 1024-2047, forwards: " + list_of(n, forward) + "}]", [](size_t i) {
+            return Aimed{frame_to(ipv4("198.51.0.0") + static_cast<uint32_t>(i)), "inbound", static_cast<uint32_t>(i)};
+        });
+}
 SizedTables tunnel(size_t n) {
     static constexpr const char* kKinds[] = {
         "gre, key: {0}", "gtp-u, teid-in: {0}, teid-out: {0}",
@@ -222,6 +232,7 @@ std::vector<SizedNf> all_sizes() {
             all.push_back({nf, size, "", [make = make, n = n] { return make(n); }});
     // As many port forwards.
     add("nat", nat, 20, {"", "", "", [] { return nat(10000); }});
+    add("nat64", nat64, 20, {"", "", "", [] { return nat64(10000); }});
     return all;
 }
 

@@ -11,7 +11,7 @@ import sys
 
 RANK = {"base": 0, "packet": 0, "isolation": 1, "schedule": 1, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "doctor": 6, "nftest": 6, "openflow": 6, "show": 6, "tenancy": 6, "lab": 7, "cli": 8}
 MEASURING = {"bench", "profile"}
-SHARED = {"classify", "crypto", "flows", "prefixes", "state"}
+SHARED = {"classify", "crypto", "flows", "mappings", "prefixes", "state"}
 source = pathlib.Path(sys.argv[1]) / "src"
 root = source / "millrace"
 mistakes = []

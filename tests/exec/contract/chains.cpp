@@ -33,6 +33,19 @@ std::vector<Frame> tunnelled() {
     return frames;
 }
 
+/// From those who have IPv6 to those who have IPv4, by 64:ff9b::/96.
+std::vector<Frame> to_ipv4() {
+    std::vector<Frame> frames;
+    for (uint32_t k = 0; k < 400; ++k) {
+        Frame frame = udp_packet(true, 64 + k, k % 100);
+        const std::array<uint8_t, 16> prefix = ipv6("64:ff9b::192.0.2.9");
+        // The checksum stays wrong, by which nobody goes.
+        std::copy(prefix.begin(), prefix.end(), frame.begin() + 38);
+        frames.push_back(std::move(frame));
+    }
+    return frames;
+}
+
 /// Requests and answers, of connections that end; of half of them the answer is in two segments.
 std::vector<Frame> http() {
     const std::string get = "GET /index HTTP/1.1\r\nHost: evil.example\r\n\r\n";
@@ -69,6 +82,10 @@ std::vector<Chains> all_chains() {
     all.push_back({.name = "Ipsec", .text = one(kTunnel)});
     all.push_back({.name = "Conntrack", .text = one("conntrack")});
     all.push_back({.name = "Nat", .text = one("nat: {inside: 10.0.0.0/8, pool: 198.51.100.0/30, ports: 1024-9215}")});
+    all.push_back({.name = "Nat64",
+                   .text = one("nat64: {pool: 198.51.100.0/30, ports: 1024-9215}"),
+                   .frames = to_ipv4,
+                   .outcome = "outbound"});
     all.push_back({.name = "Balancer",
                    .text = one("balancer: {services: [{address: 192.0.2.1, back-ends: [{address: 10.0.0.1}, {address: "
                                "10.0.0.2}]}, {address: 192.0.2.2, protocol: udp, way: mac, back-ends: [{mac: "

@@ -70,7 +70,13 @@ TEST(Split, LeavesAloneWhatMustNotBeCut) {
     const Frame ipv6 = udp_packet(true, 3000, 1);
     const WholeMark of_ipv4{1, 1500, 4, 17}, of_udp{1, 1500, 6, 17}, of_tcp{1, 1500, 6, 6};
     EXPECT_TRUE(split(ipv6, 1500).empty()) << "its sender cuts it";
-    EXPECT_TRUE(split(ipv6, 1500, &of_ipv4).empty());
+    EXPECT_EQ(split(ipv6, 1500, &of_ipv4).size(), 3u) << "IPv4's fragments have become an IPv6 packet (NAT64)";
+    const WholeMark short_ones{1, 1000, 4, 17}, of_ping{1, 1500, 4, 1}, of_ping6{1, 1500, 6, 1};
+    EXPECT_EQ(split(ipv6, 1500, &short_ones).size(), 4u) << "no longer than they came, but for the longer header";
+    Frame ping = ipv6;
+    ping[20] = 58;
+    EXPECT_EQ(split(ping, 1500, &of_ping).size(), 3u) << "ICMP has another number in IPv6";
+    EXPECT_TRUE(split(ping, 1500, &of_ping6).empty());
     EXPECT_TRUE(split(ipv6, 1500, &of_tcp).empty()) << "another packet, such as a tunnel's";
     EXPECT_EQ(split(ipv6, 1500, &of_udp).size(), 3u);
     EXPECT_EQ(split(ipv6, 9000, &of_udp).size(), 3u) << "as long as they came";

@@ -30,14 +30,18 @@ bool Split::plan_ipv4(uint32_t mtu) {
 }
 
 bool Split::plan_ipv6(uint32_t mtu, const WholeMark* mark) {
-    if (mark == nullptr || mark->version != 6) return false;
-    const uint32_t limit = std::min<uint32_t>(mtu, mark->largest);
+    if (mark == nullptr) return false;
+    // Its fragments may have been IPv4's: NAT64 has given it a longer header since.
+    const bool translated = mark->version == 4;
+    const uint32_t longer = translated ? ip::kIpv6Bytes - ip::kIpv4Bytes : 0;
+    const uint8_t begins_with = translated && mark->next == ip::kProtocolIcmp ? ip::kProtocolIcmpv6 : mark->next;
+    const uint32_t limit = std::min<uint32_t>(mtu, mark->largest + longer);
     if (frame_.size() - l3_ <= limit) return false;
     next_at_ = l3_ + 6;
     head_ = l3_ + ip::kIpv6Bytes;
     // What follows in all fragments is for each hop; the fragmented part begins with what it began with when it came. A
     // packet of which that does not hold is another one: it has been put into a tunnel, say.
-    while (frame_[next_at_] != mark->next) {
+    while (frame_[next_at_] != begins_with) {
         const uint8_t kind = frame_[next_at_];
         const bool for_each_hop = kind == ip::kProtocolHopByHop || kind == ip::kProtocolRouting ||
                                   kind == ip::kProtocolDestination;

@@ -14,8 +14,8 @@ class Split {
 public:
     /// Nothing of a packet that may go as it is, and of one that must not be cut or can't be: IPv4 that says "don't
     /// fragment" (RFC 791, section 2.3), IPv6 that did not come in fragments (RFC 8200, section 4.5). IPv6 goes in
-    /// fragments as long as those that it came in, as they fitted its sender's path. `mark` is the packet's (null: it
-    /// came whole), `mtu` the longest IP packet.
+    /// fragments as long as those that it came in, as they fitted its sender's path; these may have been IPv4's. `mark`
+    /// is the packet's (null: it came whole), `mtu` the longest IP packet.
     static std::optional<Split> plan(std::span<const uint8_t> frame, uint32_t mtu, const WholeMark* mark);
 
     uint32_t count() const { return (payload_ + each_ - 1) / each_; }

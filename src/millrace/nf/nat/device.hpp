@@ -12,76 +12,54 @@
 // destination's. Its source is given a port there, too, as a guest whom nobody outside can reach.
 #pragma once
 
-#include "millrace/nf/nat/port_group.hpp"
 #include "millrace/nf/nat/translate.hpp"
 
 namespace millrace::nf::nat {
 
 struct Nat {
-    enum Outcome : uint32_t {
-        kOutbound,
-        kInbound,
-        kHairpin,
-        kOther,
-        kNoMapping,
-        kExhausted,
-        kFragment,
-        kUntranslatable
-    };
-
     static constexpr Fields reads = field::headers | field::payload;
     static constexpr Fields writes = field::ip_src | field::ip_dst | field::ip_checksum | field::l4_ports |
                                      field::l4_checksum | field::icmp_rest | field::payload;
     static constexpr unsigned lanes = 1;
 
     using Tables = NatTables;
+    using GroupKey = mappings::GroupKey;
+    using PortGroup = mappings::PortGroup<uint32_t>;
 
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, GroupKey& key) {
-        const Plan plan = plan_for(packet, tables);
+        Quoted quoted;
+        const Plan plan = plan_for(packet, tables, quoted);
         if (plan.lookup != Lookup::none) key = plan.key;
         return plan.lookup;
     }
 
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<PortGroup> entry) {
-        Plan plan = plan_for(packet, tables);
+        Quoted quoted;
+        Plan plan = plan_for(packet, tables, quoted);
         if (!plan.from_inside && !plan.to_external) return {kNoDetail, plan.outcome};
-        if (plan.lookup != Lookup::none) {
-            if (!entry) return {kNoDetail, entry.refused() ? kExhausted : kNoMapping};
-            plan.outcome = plan.is_error ? meet_error(packet, *entry, plan) : meet(packet, tables, *entry, plan);
-        }
-        if (plan.outcome > kHairpin) return {kNoDetail, plan.outcome};
+        const mappings::Outcome outcome = mappings::settle(packet, tables, entry, plan);
+        if (outcome > mappings::kHairpin) return {kNoDetail, outcome};
         // An error went the other way than what it quotes.
         if (plan.is_error) {
-            if (plan.to_external) replace_quoted(packet, plan.quoted, false, plan.to);
-            if (plan.from_inside) replace_quoted(packet, plan.quoted, true, plan.from);
+            if (plan.to_external) replace_quoted(packet, quoted, false, plan.inside_to);
+            if (plan.from_inside) replace_quoted(packet, quoted, true, plan.from);
         } else {
             if (plan.from_inside) replace(packet, false, plan.from);
-            if (plan.to_external) replace(packet, true, plan.to);
+            if (plan.to_external) replace(packet, true, plan.inside_to);
         }
-        return {plan.number, plan.outcome};
+        return {plan.number, outcome};
     }
+
+    /// The address by which those inside know a peer.
+    static uint32_t peer_inside(const Tables&, uint32_t peer) { return peer; }
 
 private:
-    /// What is to become of a packet, as far as that can be known without state.
-    struct Plan {
-        Outcome outcome = kOther;
-        Lookup lookup = Lookup::none;
-        GroupKey key{};
-        /// Its ends: what the packet says, then what is put there. Of an error those of what it quotes, exchanged.
-        End from{}, to{};
-        bool from_inside = false, to_external = false;      ///< what is to be replaced
-        bool from_is_mapped = false, to_is_mapped = false;  ///< by a mapping, not by a port forward
-        bool is_error = false;
-        uint32_t number = kNoDetail;  ///< of a port forward
-        Quoted quoted{};
-    };
-    MILLRACE_DEVICE static Plan ends_with(Outcome outcome) {
-        Plan plan;
-        plan.outcome = outcome;
-        return plan;
-    }
+    using Plan = mappings::Plan<uint32_t>;
+    MILLRACE_DEVICE static Plan ends_with(mappings::Outcome outcome) { return mappings::ends_with<uint32_t>(outcome); }
 
-    MILLRACE_DEVICE static Plan plan_for(const Packet& packet, const Tables& tables) {
+    /// What is to become of a packet, as far as that can be known without state. `quoted`: of an error.
+    MILLRACE_DEVICE static Plan plan_for(const Packet& packet, const Tables& tables, Quoted& quoted) {
+        using namespace mappings;
         const Layers& layers = packet.layers();
         Plan plan;
         if (!layers.is_ipv4() || layers.malformed != Malformed::no) return plan;
@@ -99,11 +77,12 @@ private:
             const uint8_t type = packet.l4()[0];
             if (icmp::is_error(type, false)) {
                 plan.is_error = true;
-                if (!read_quoted(packet, plan.quoted)) return ends_with(kUntranslatable);
+                if (!read_quoted(packet, quoted)) return ends_with(kUntranslatable);
                 // To whom it is told has sent what it quotes.
-                if (plan.quoted.from.address != plan.to.address) return ends_with(kUntranslatable);
-                plan.from = plan.quoted.to;
-                plan.to = plan.quoted.from;
+                if (quoted.from.address != plan.to.address) return ends_with(kUntranslatable);
+                plan.from = quoted.to;
+                plan.to = quoted.from;
+                if (from_inside && !is_inside(tables, plan.from.address)) return ends_with(kUntranslatable);
             } else {
                 // Who is outside asks nobody inside, and an external address is not there to answer.
                 if (to_external && !icmp::is_reply(type, false)) return ends_with(kNoMapping);
@@ -116,103 +95,8 @@ private:
         }
         plan.from_inside = from_inside;
         plan.to_external = to_external;
+        plan.inside_from = plan.from;
         return with_key(tables, plan);
-    }
-
-    /// Puts in what port forwards say, and finds the group that knows the rest.
-    MILLRACE_DEVICE static Plan with_key(const Tables& tables, Plan plan) {
-        if (plan.to_external) {
-            const Forward* const forward = find_forward(tables.by_external, plan.to);
-            plan.to_is_mapped = forward == nullptr;
-            if (plan.to_is_mapped && !group_of(tables, plan.to, plan.key)) return ends_with(kNoMapping);
-            if (!plan.to_is_mapped) {
-                plan.to = forward->to;
-                plan.number = forward->number;
-            }
-            plan.lookup = plan.to_is_mapped ? Lookup::find : Lookup::none;
-        }
-        if (plan.from_inside) {
-            if (plan.is_error && !is_inside(tables, plan.from.address)) return ends_with(kUntranslatable);
-            const Forward* const forward = find_forward(tables.by_inside, plan.from);
-            plan.from_is_mapped = forward == nullptr;
-            if (!plan.from_is_mapped) {
-                plan.from = forward->to;
-                plan.number = forward->number;
-            } else if (!plan.to_is_mapped) {
-                if (tables.groups == 0) return ends_with(kExhausted);
-                plan.key = home_of(tables, plan.from);
-                plan.lookup = plan.is_error ? Lookup::find : Lookup::create;
-            }
-        }
-        return plan;
-    }
-
-    MILLRACE_DEVICE static End inside_of(const Mapping& mapping, uint8_t protocol) {
-        return {mapping.address, mapping.port, protocol};
-    }
-    /// The mapping that an external port stands for; null: there is none.
-    MILLRACE_DEVICE static Mapping* mapping_of(PortGroup& group, const Plan& plan, uint64_t now) {
-        const uint32_t slot = plan.to.port % kGroupPorts;
-        if (!is_live(group, slot, now)) return nullptr;
-        Mapping& mapping = group.mappings[slot];
-        return (mapping.bits & Mapping::kGuest) != 0 && !plan.from_inside ? nullptr : &mapping;
-    }
-
-    /// Puts what mappings say into `plan`, gives a port to who has none, and takes down what the packet means to them.
-    MILLRACE_DEVICE static Outcome meet(const Packet& packet, const Tables& tables, PortGroup& group, Plan& plan) {
-        const uint64_t now = packet.time_ns();
-        const uint8_t protocol = plan.from.protocol;
-        Mapping* const to = plan.to_is_mapped ? mapping_of(group, plan, now) : nullptr;
-        if (plan.to_is_mapped && to == nullptr) return kNoMapping;
-        const End to_external = plan.to;
-        if (plan.from_is_mapped) {
-            uint32_t slot = find_inside(group, plan.from, now);
-            if (slot == kNoSlot) slot = give_port(tables, group, plan.key, plan.from, now);
-            if (slot == kNoSlot) return kExhausted;
-            Mapping& from = group.mappings[slot];
-            if (protocol == ip::kProtocolTcp) follow_sent(from, to_external, packet.tcp_flags());
-            from.peer = to_external.address;
-            from.peer_port = to_external.port;
-            // Who is outside can't keep a mapping (RFC 4787, REQ-6).
-            from.deadline_ns = deadline(tables, now, kept_of(protocol, from));
-            count(packet, from, 0);
-            plan.from = external_of(plan.key, slot);
-        }
-        if (to != nullptr) {
-            if (to->peer == plan.from.address && (to->peer_port == plan.from.port || protocol == ip::kProtocolIcmp)) {
-                if (protocol == ip::kProtocolTcp) follow_came(*to, packet.tcp_flags());
-                else to->bits |= Mapping::kAnswered;
-                if (to->is_over())
-                    to->deadline_ns = smaller(to->deadline_ns, deadline(tables, now, kept_of(protocol, *to)));
-            }
-            count(packet, *to, 1);
-            plan.to = inside_of(*to, protocol);
-        }
-        return plan.outcome;
-    }
-
-    /// The same of an ICMP error, which neither keeps a mapping nor ends one (RFC 4787, REQ-12; RFC 5508, REQ-6).
-    MILLRACE_DEVICE static Outcome meet_error(const Packet& packet, PortGroup& group, Plan& plan) {
-        const uint64_t now = packet.time_ns();
-        if (plan.to_is_mapped) {
-            const Mapping* const to = mapping_of(group, plan, now);
-            if (to == nullptr) return kNoMapping;
-            plan.to = inside_of(*to, plan.to.protocol);
-        }
-        if (plan.from_is_mapped) {
-            const uint32_t slot = find_inside(group, plan.from, now);
-            if (slot == kNoSlot) return kNoMapping;
-            plan.from = external_of(plan.key, slot);
-        }
-        return plan.outcome;
-    }
-
-    MILLRACE_DEVICE static uint64_t deadline(const Tables& tables, uint64_t now, Kept kept) {
-        return KeyedEntry<PortGroup>::later(now, tables.kept_ns[static_cast<uint32_t>(kept)]);
-    }
-    MILLRACE_DEVICE static void count(const Packet& packet, Mapping& mapping, uint32_t side) {
-        mapping.packets[side] += packet.wire_frames();
-        mapping.bytes[side] += packet.wire_bytes();
     }
 };
 

@@ -10,10 +10,10 @@ namespace millrace::nf::nat {
 
 /// The packet that an ICMP error is about.
 struct Quoted {
-    End from, to;
-    uint8_t* ip;
-    uint8_t* l4;
-    uint32_t l4_bytes;  ///< 8 at least
+    End from{}, to{};
+    uint8_t* ip = nullptr;
+    uint8_t* l4 = nullptr;
+    uint32_t l4_bytes = 0;  ///< 8 at least
 };
 
 /// Where a protocol has its port, or identifier, from the start of its header.
