@@ -68,6 +68,21 @@ std::vector<TestChain> alike_chains(size_t count) {
     return chains;
 }
 
+/// So many chains with equal rules, which alert and drop by what packets carry; every fourth has others.
+std::vector<TestChain> watched_chains(size_t count) {
+    std::vector<TestChain> chains = many_chains(count);
+    for (size_t i = 0; i < count; ++i) {
+        const std::string sid = i % 4 == 3 ? "7" : "1", port = i % 4 == 3 ? "!0" : "any";
+        chains[i]
+            .nfs = "[{nids: {mode: ips, rule: ['alert ip any any -> any " + port + " (content:\"a\"; sid:" + sid +
+                   ";)', 'drop udp any any -> any any (dsize:>300; sid:2;)', "
+                   "'alert tcp any any -> any any (dsize:<40; sid:3;)']}}, {name: last, firewall: {default: permit, "
+                   "rules: [deny tcp from any port 0-" +
+                   std::to_string(i * 65535 / count) + "]}}]";
+    }
+    return chains;
+}
+
 class Classified : public testing::Test {
 protected:
     std::string write_frames(const std::vector<Frame>& frames) const {
@@ -171,11 +186,9 @@ TEST_P(ClassifiedOnDevices, GivesTheSameAsWorkersThatClassify) {
     const auto& [device, mode] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
     const std::pair<const char*, std::vector<TestChain>> kSets[] = {
-        {"unlike", unlike_chains()},
-        {"2 chains", many_chains(2)},
-        {"100 chains", many_chains(100)},
-        {"alike", alike_chains(40)},
-        {"alike and unlike", both(alike_chains(3), unlike_chains())}};
+        {"unlike", unlike_chains()},      {"2 chains", many_chains(2)},
+        {"100 chains", many_chains(100)}, {"alike", alike_chains(40)},
+        {"watched", watched_chains(20)},  {"alike and unlike", both(alike_chains(3), unlike_chains())}};
     // What the cpu gives is the same for each device and mode.
     static std::map<std::pair<std::string, size_t>, Run> by_cpu;
     for (const auto& [name, chains] : kSets)
@@ -186,6 +199,11 @@ TEST_P(ClassifiedOnDevices, GivesTheSameAsWorkersThatClassify) {
                                       ? known->second
                                       : by_cpu[{name, size}] = run(configuration(chains, source(file, size), "cpu"),
                                                                    chains.size());
+            const bool is_watched = name == std::string("watched") && size > 1000;
+            if (is_watched) {
+                for (const exec::ChainReport& chain : expected.report.chains)
+                    EXPECT_TRUE(chain.events > 0 && chain.drops.contains("nids.block")) << chain.name;
+            }
             for (const bool contiguous : {false, true}) {
                 exec::RuntimeOptions options = with(contiguous);
                 options.devices = open_devices(device);

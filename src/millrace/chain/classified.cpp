@@ -1,6 +1,7 @@
 #include "millrace/chain/classified.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "millrace/chain/classification_table.hpp"
@@ -22,15 +23,26 @@ std::vector<bool> chains_behind(const Classification& classification, uint16_t p
 /// Whether a function may be one of several in a stage: the same code for whatever tables.
 bool differs_in_tables_only(const Node& node) {
     const nf::Type& type = *node.type;
-    return !type.ordered() && type.tickets == nullptr && type.commit == nullptr && type.block_bytes == 0 &&
-           !node.changes_state_in_no_order();
+    return !type.ordered() && type.tickets == nullptr && type.commit == nullptr && !node.changes_state_in_no_order();
+}
+
+/// Whether functions have the very same tables. A padding byte that differs says no, which costs a stage.
+bool have_same_tables(const nf::NetworkFunction& one, const nf::NetworkFunction& other) {
+    const nf::Image &a = one.image(), &b = other.image();
+    const auto is_same = [](const nf::Image::Array& x, const nf::Image::Array& y) {
+        return x.data == y.data && x.count == y.count && x.member_offset == y.member_offset;
+    };
+    return a.tables_bytes() == b.tables_bytes() && std::memcmp(a.tables(), b.tables(), a.tables_bytes()) == 0 &&
+           std::ranges::equal(a.arrays(), b.arrays(), is_same);
 }
 
 /// Whether chains can share all of their stages.
 bool are_alike(const Program& one, const Program& other) {
     return std::ranges::equal(one.nodes, other.nodes, [](const Node& a, const Node& b) {
+        // A block keeps tables in its memory, of all packets that it has.
+        const bool in_block = a.type->block_bytes > 0;
         return a.type == b.type && a.lanes == b.lanes && a.targets == b.targets && differs_in_tables_only(a) &&
-               differs_in_tables_only(b);
+               differs_in_tables_only(b) && (!in_block || have_same_tables(*a.nf, *b.nf));
     });
 }
 
