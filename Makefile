@@ -61,6 +61,7 @@ tsan: setup ## pass every test under ThreadSanitizer
 	@$(SANITIZER_OPTIONS) $(CTEST) --test-dir build-tsan --timeout 1200 -j $(JOBS)
 
 fuzz: setup ## run every fuzzer for SECONDS_EACH (20) seconds
+	@scripts/setup fuzz
 	@scripts/fuzz build-fuzz $(SECONDS_EACH) $(JOBS)
 
 portable: setup ## one tarball with program, tests and benchmarks for machines with nothing installed, into build-portable/
