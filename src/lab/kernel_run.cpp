@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lab/clock.hpp"
+#include "millrace/base/running.hpp"
 #include "millrace/device/batch_work.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/io/receive_block.hpp"
@@ -31,7 +32,8 @@ class KernelRun::Batch {
 public:
     Batch(device::Device& device, device::StreamId its_stream, const chain::Program& program,
           const io::TrafficFrames& frames, uint32_t count, const std::vector<device::StateArray>& states, size_t steps)
-        : stream(its_stream), device_(device) {
+        : stream(its_stream), device_(device), chain_(program.name) {
+        for (const chain::Node& node : program.nodes) functions_ += (functions_.empty() ? "" : ", ") + node.name;
         const uint32_t headroom = program.head_growth(), tailroom = program.tail_growth();
         size_t state_bytes = 0;
         for (const device::StateArray& state : states) state_bytes += state.bytes;
@@ -125,6 +127,7 @@ public:
     }
     void record() { require(device_.record(stream, done)); }
     void wait() {
+        const Running running(functions_, chain_);
         Status status = Status::pending;
         while ((status = device_.query(done)) == Status::pending) {
         }
@@ -143,6 +146,8 @@ private:
         return reinterpret_cast<T*>(memory_ + offset);
     }
     device::Device& device_;
+    const std::string chain_;
+    std::string functions_;  // of the chain
     Address memory_ = 0, times_at_ = 0;
     uint8_t *input_ = nullptr, *back_ = nullptr;
     size_t input_bytes_ = 0, head_at_ = 0, head_bytes_ = 0, back_at_ = 0, back_bytes_ = 0, times_bytes_ = 0;

@@ -67,7 +67,7 @@ TEST(StuckFinder, KnowsWhatAFunctionRunsForWhereSomebodyAroundItSaysSo) {
 
 TEST(StuckFinder, SeesTheInnerFunctionThenTheOuterOne) {
     const std::string outer = "outer", inner = "inner", chain = "c";
-    const Running first(outer, chain);
+    const Running first(outer, chain, Call::making);
     StuckFinder finder;
     finder.update();
     {
@@ -75,10 +75,12 @@ TEST(StuckFinder, SeesTheInnerFunctionThenTheOuterOne) {
         finder.update();
         ASSERT_EQ(finder.update().size(), 1u);
         EXPECT_EQ(finder.update()[0].function, "inner");
+        EXPECT_EQ(finder.update()[0].call, Call::packets);
     }
     finder.update();
     ASSERT_EQ(finder.update().size(), 1u);
     EXPECT_EQ(finder.update()[0].function, "outer");
+    EXPECT_EQ(finder.update()[0].call, Call::making);
 }
 
 }  // namespace

@@ -7,20 +7,29 @@ namespace millrace::cli {
 namespace {
 
 TEST(StuckAction, TellsOnceAndEndsInTheEnd) {
-    for (const unsigned end_after : {kPacketEndsAfter, kRunEndsAfter})
-        for (unsigned seconds = 0; seconds <= 2 * kRunEndsAfter; ++seconds)
-            EXPECT_EQ(action_for(seconds, false, end_after), seconds >= end_after ? StuckAction::end
-                                                             : seconds == 5       ? StuckAction::tell
-                                                                                  : StuckAction::nothing)
-                << seconds << " of " << end_after;
-    EXPECT_LT(kPacketEndsAfter, kRunEndsAfter);
-    EXPECT_EQ(kRunEndsAfter, 30u);
+    for (const Patience& patience : {kPacketPatience, kVectorPatience, kMakingPatience, kLiveMakingPatience})
+        for (unsigned seconds = 0; seconds <= 2 * kMakingPatience.end_after; ++seconds)
+            EXPECT_EQ(action_for(seconds, false, patience), seconds >= patience.end_after    ? StuckAction::end
+                                                            : seconds == patience.tell_after ? StuckAction::tell
+                                                                                             : StuckAction::nothing)
+                << seconds << " of " << patience.end_after;
 }
 
 TEST(StuckAction, EndsSoonerWhereAnEndWasAskedFor) {
-    for (unsigned seconds = 0; seconds <= kRunEndsAfter; ++seconds)
-        EXPECT_EQ(action_for(seconds, true, kRunEndsAfter), seconds >= 3 ? StuckAction::end : StuckAction::nothing)
-            << seconds;
+    for (const Patience& patience : {kPacketPatience, kVectorPatience, kMakingPatience, kLiveMakingPatience})
+        for (unsigned seconds = 0; seconds <= 60; ++seconds)
+            EXPECT_EQ(action_for(seconds, true, patience) == StuckAction::end,
+                      seconds >= patience.end_after_stop || seconds >= patience.end_after)
+                << seconds;
+}
+
+TEST(StuckAction, HasMorePatienceWithWhatMayTakeLonger) {
+    EXPECT_EQ(kPacketPatience.end_after, 10u);
+    EXPECT_EQ(kVectorPatience.end_after, 30u);
+    EXPECT_EQ(kMakingPatience.end_after, 300u);
+    EXPECT_GT(kMakingPatience.tell_after, kVectorPatience.tell_after);
+    EXPECT_GE(kMakingPatience.end_after_stop, 30u) << "a run with large tables would not end in order";
+    EXPECT_EQ(action_for(1'000'000, false, kLiveMakingPatience), StuckAction::nothing) << "packets flow";
 }
 
 }  // namespace

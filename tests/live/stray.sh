@@ -89,7 +89,8 @@ YAML
     mkdir scratch
     TMPDIR=$folder/scratch timeout 100 "$millrace" nf test "$plugin" golden.yaml > said 2>&1
     [[ $? -eq 1 ]] || fail "a loop without an end does not fail a table"
-    grep -q "'probe' in case 'stays' has not come back for 10 s: the process ends" said || fail "it is not said where"
+    grep -q "'probe' in case 'stays' has not come back for 10 s, in the midst of packets: the process ends" said ||
+        fail "it is not said where"
     [[ -z $(ls -A scratch) ]] || fail "temporary files are left"
 fi
 

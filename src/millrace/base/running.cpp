@@ -12,7 +12,8 @@ struct Place {
     std::atomic<bool> taken{false};
     std::atomic<const char*> function{nullptr};  // null: in none
     std::atomic<const char*> chain{nullptr};
-    std::atomic<uint64_t> call{0};
+    std::atomic<Call> call{Call::packets};
+    std::atomic<uint64_t> number{0};  // of the call
 };
 constexpr size_t kPlaces = 1024;
 std::array<Place, kPlaces> places;
@@ -57,16 +58,19 @@ void tell(const char* text) noexcept {
 
 }  // namespace
 
-Running::Running(const std::string& function, const std::string& chain) : Running(function.c_str(), chain.c_str()) {}
+Running::Running(const std::string& function, const std::string& chain, Call call)
+    : Running(function.c_str(), chain.c_str(), call) {}
 
-Running::Running(const std::string& function) : Running(function.c_str(), own_place().chain) {}
+Running::Running(const std::string& function, Call call) : Running(function.c_str(), own_place().chain, call) {}
 
-Running::Running(const char* function, const char* chain) {
+Running::Running(const char* function, const char* chain, Call call) {
     Place& place = own_place();
     outer_function_ = place.function.load(std::memory_order_relaxed);
     outer_chain_ = place.chain.load(std::memory_order_relaxed);
+    outer_call_ = place.call.load(std::memory_order_relaxed);
     place.chain.store(chain, std::memory_order_relaxed);
-    place.call.store(place.call.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    place.call.store(call, std::memory_order_relaxed);
+    place.number.store(place.number.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     place.function.store(function, std::memory_order_release);
 }
 
@@ -74,6 +78,7 @@ Running::~Running() {
     Place& place = own_place();
     place.function.store(outer_function_, std::memory_order_release);
     place.chain.store(outer_chain_, std::memory_order_relaxed);
+    place.call.store(outer_call_, std::memory_order_relaxed);
 }
 
 RunningFor::RunningFor(const std::string& name) : outer_(own_place().chain.exchange(name.c_str())) {}
@@ -85,17 +90,18 @@ StuckFinder::~StuckFinder() = default;
 std::vector<Stuck> StuckFinder::update() {
     std::vector<Stuck> stuck;
     for (size_t i = 0; i < kPlaces; ++i) {
-        const uint64_t call = places[i].call.load(std::memory_order_acquire);
+        const uint64_t number = places[i].number.load(std::memory_order_acquire);
         const char* function = places[i].function.load(std::memory_order_acquire);
-        if (function == nullptr || call != seen_[i].call) {
-            seen_[i] = {call, 0};
+        if (function == nullptr || number != seen_[i].number) {
+            seen_[i] = {number, 0};
             continue;
         }
         // Names of a call that has lasted from one look to the next are not freed just now; and if they were, it has
         // not lasted.
         const char* chain = places[i].chain.load(std::memory_order_relaxed);
-        Stuck one{function, chain != nullptr ? chain : "", ++seen_[i].looks};
-        if (places[i].call.load(std::memory_order_acquire) == call &&
+        Stuck one{function, chain != nullptr ? chain : "", places[i].call.load(std::memory_order_relaxed),
+                  ++seen_[i].looks};
+        if (places[i].number.load(std::memory_order_acquire) == number &&
             places[i].function.load(std::memory_order_acquire) == function)
             stuck.push_back(std::move(one));
     }

@@ -8,20 +8,29 @@
 
 namespace millrace {
 
-/// Says, as long as it lives, that this thread runs a network function on packets. Costs a few stores. The two names
-/// must live as long.
+/// What a network function was called for.
+enum class Call : uint8_t {
+    packets,
+    making,   ///< its host half, or one of its CPU halves
+    telling,  ///< of its tables, for people
+    loading,  ///< the plugin that it comes from
+};
+
+/// Says, as long as it lives, that this thread is in a network function. Costs a few stores. The two names must live as
+/// long.
 class Running {
 public:
-    Running(const std::string& function, const std::string& chain);
+    Running(const std::string& function, const std::string& chain, Call call = Call::packets);
     /// For what a RunningFor around it names.
-    explicit Running(const std::string& function);
+    explicit Running(const std::string& function, Call call = Call::packets);
     ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
 private:
-    Running(const char* function, const char* chain);
+    Running(const char* function, const char* chain, Call call);
     const char *outer_function_, *outer_chain_;
+    Call outer_call_;
 };
 
 /// Names, as long as it lives, what this thread is about to run network functions for, such as a test's case. It is in
@@ -40,7 +49,8 @@ private:
 /// A thread that has been in one call for some time.
 struct Stuck {
     std::string function, chain;  ///< the latter: or for what else it runs; empty where nobody said
-    unsigned looks = 0;           ///< for how many calls of StuckFinder::update
+    Call call = Call::packets;
+    unsigned looks = 0;  ///< for how many calls of StuckFinder::update
 };
 
 /// Finds threads that stay in one call.
@@ -53,7 +63,7 @@ public:
 
 private:
     struct Seen {
-        uint64_t call = 0;
+        uint64_t number = 0;  ///< of its call
         unsigned looks = 0;
     };
     std::vector<Seen> seen_;

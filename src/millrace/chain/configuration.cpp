@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "millrace/base/files/output_file.hpp"
+#include "millrace/base/running.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/equal_functions.hpp"
 #include "millrace/chain/head.hpp"
@@ -277,6 +278,7 @@ private:
                         nf::kind_of(*old.type).name == node.type->name)
                         hand_on(old, node, environment);
         }
+        const Running running(node.name, program.name, Call::making);
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
         auto& first = equals_.first(*node.type, options);
         if (first != nullptr && node.type->shareable) return first;

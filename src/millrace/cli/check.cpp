@@ -6,6 +6,7 @@
 
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::cli {
@@ -46,13 +47,14 @@ void tell_functions(const chain::Configuration& configuration) {
     size_t lines = 0;
     for (const auto& program : configuration.chains)
         for (const chain::Node& node : program->nodes)
-            if (const std::string summary = node.nf->summary(); !summary.empty() && lines++ < kMaxLines)
+            if (const std::string summary = summary_of(*program, node); !summary.empty() && lines++ < kMaxLines)
                 std::cout << "  " << program->name << "." << node.name << ": " << summary << "\n";
     if (lines > kMaxLines)
         std::cout << "  and " << lines - kMaxLines << " more network functions; 'millrace explain' shows all\n";
 }
 
 int check(const LoadArguments& arguments, bool load_plugins, unsigned workers) {
+    const RunGuard guard;
     std::vector<Diagnostic> mistakes;
     const auto attempt = [&](const auto& what) {
         try {

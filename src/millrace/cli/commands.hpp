@@ -36,6 +36,9 @@ struct LoadArguments {
     chain::Configuration load(const chain::LoadOptions& options) const;
 };
 
+/// What a network function tells of its tables.
+std::string summary_of(const chain::Program& program, const chain::Node& node);
+
 void add_run(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <limits>
 
+#include "millrace/base/running.hpp"
 #include "millrace/base/text/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/device/open.hpp"
@@ -78,6 +79,11 @@ chain::Configuration LoadArguments::load(const chain::LoadOptions& options) cons
     chain::Configuration configuration = chain::load_configuration(file, options);
     if (!configuration.warnings.empty()) std::cerr << render(configuration.warnings) << "\n";
     return configuration;
+}
+
+std::string summary_of(const chain::Program& program, const chain::Node& node) {
+    const Running running(node.name, program.name, Call::telling);
+    return node.nf->summary();
 }
 
 }  // namespace millrace::cli

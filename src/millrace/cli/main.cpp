@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/signals.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/nf/plugin.hpp"
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
     app.add_option_function<std::vector<std::string>>(
            "--nf",
            [](const std::vector<std::string>& paths) {
+               const cli::RunGuard guard;
                for (const std::string& path : paths) nf::load_plugin(path);
            },
            "Load network functions from a shared library first; may be given again")

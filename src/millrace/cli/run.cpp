@@ -243,6 +243,7 @@ bool tell_findings(nftest::CheckedRun& checked) {
 }
 
 int run(RunArguments arguments) {
+    const RunGuard guard({.otherwise = kLiveMakingPatience});
     prepare_checked(arguments);
     chain::Configuration configuration = arguments.load.load(load_options(arguments));
     note_outputs(*configuration.files,
@@ -274,7 +275,6 @@ int run(RunArguments arguments) {
     exec::Runtime runtime(std::move(configuration), std::move(options));
     if (stop_asked()) throw Stopped{};
 
-    const RunGuard guard;
     Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
     exec::PromiseWatch promises(runtime, profile);
     const double seconds = work(runtime, promises, arguments, progress);

@@ -138,11 +138,11 @@ void print_table(const tenancy::FunctionHost& host) {
 }
 
 int tenant(const TenantArguments& arguments) {
+    const RunGuard guard;
     start_eal();
     const Chosen chosen = choose(arguments);
     std::filesystem::create_directories(arguments.output);
     tenancy::FunctionHost host(*chosen.type, chosen.options, arguments.name, arguments.output);
-    const RunGuard guard;
     const bool good = work(arguments, host);
     host.finish();
     if (!arguments.quiet) print_table(host);

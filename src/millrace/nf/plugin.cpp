@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "millrace/base/files/file.hpp"
+#include "millrace/base/running.hpp"
 #include "millrace/nf/registry.hpp"
 
 // In the section of that name; a plugin has one of its own.
@@ -153,7 +154,10 @@ void Plugin::check(const std::string& path) { check_stamp(path, content_of(path)
 void Plugin::load(const std::string& content) {
     PrivateCopy copy(path_, content);
     Registrations registered;
-    void* const library = dlopen(copy.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const library = [&] {
+        const Running running(path_, Call::loading);
+        return dlopen(copy.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    }();
     if (library == nullptr)
         throw PluginError(with_path(dlerror(), copy.path(), path_),
                           "what it calls must be Millrace's, or of a library that it is linked with by its whole path");

@@ -11,6 +11,13 @@
 namespace millrace::nftest {
 namespace {
 
+/// What `make` makes of the function of a name.
+template <class Make>
+auto made(const std::string& name, const Make& make) {
+    const Running running(name, Call::making);
+    return make();
+}
+
 /// The batch's packets that the parser accepted, in order of arrival.
 std::vector<size_t> accepted(PacketArena& arena) {
     std::vector<size_t> indexes;
@@ -36,10 +43,11 @@ void run_cpu(const nf::Type& type, const void* tables, nf::CpuHalf& half, Packet
 }
 
 /// Asks the NF again of the packets whose events were left, as an executor does.
-void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& told, std::vector<Event>& events,
-               std::vector<std::string>& mistakes) {
+void ask_again(const std::string& name, nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& told,
+               std::vector<Event>& events, std::vector<std::string>& mistakes) {
     if (told.left_count == 0) return;
-    const auto half = nf.make_teller();
+    const auto half = made(name, [&] { return nf.make_teller(); });
+    const Running running(name);
     std::vector<Event> all(nf.most_events());
     for (uint32_t i = 0; i < told.left_count; ++i) {
         if (told.left[i].lost != 0) {
@@ -98,12 +106,13 @@ std::vector<Half> device_halves(const std::vector<std::string>& devices) {
 }
 
 NfRunner::NfRunner(const nf::Type& type, const Config& options, const nf::Environment& environment, OpenDevice open)
-    : open_(std::move(open)), nf_(type.create(options, environment)), type_(&nf::type_of(type, *nf_)) {}
+    : open_(std::move(open)), nf_(made(type.name, [&] { return type.create(options, environment); })),
+      type_(&nf::type_of(type, *nf_)) {}
 
 NfRunner::~NfRunner() = default;
 
 void NfRunner::put_behind(const nf::Type& type, const Config& options, const nf::Environment& environment) {
-    before_ = type.create(options, environment);
+    before_ = made(type.name, [&] { return type.create(options, environment); });
     before_type_ = &nf::type_of(type, *before_);
 }
 
@@ -142,7 +151,7 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint1
     if (before_ != nullptr)
         run_device_half(*before_type_, before_->image().tables(), before_type_->lanes, arena, result.decisions);
     if (half.lanes == 0) {
-        if (cpu_half_ == nullptr) cpu_half_ = nf_->make_cpu_half();
+        if (cpu_half_ == nullptr) cpu_half_ = made(type_->name, [&] { return nf_->make_cpu_half(); });
         if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
         run_cpu(*type_, nf_->image().tables(), *cpu_half_, arena, result.decisions);
     } else {
@@ -158,7 +167,7 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint1
         result.out_ports.push_back(arena[i].out_port());
     }
     events.resize(std::min(buffer.count, buffer.capacity));
-    ask_again(*nf_, arena, buffer, events, result.mistakes);
+    ask_again(type_->name, *nf_, arena, buffer, events, result.mistakes);
     std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
         return a.packet != b.packet ? a.packet < b.packet : a.order < b.order;
     });

@@ -34,6 +34,7 @@ FunctionHost::FunctionHost(const nf::Type& kind, const Config& options, const st
     environment.chain_name = name;
     environment.output_folder = output_folder;
     environment.ports = {"manager"};
+    const Running running(kind.name, name, Call::making);
     chain::Node node;
     node.name = name;
     node.nf = kind.create(options, environment);

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 
 namespace millrace::cli {
@@ -51,6 +52,7 @@ nlohmann::json show_kernels(const lab::Point& point, const lab::KernelTimes& tim
 int measure_all(const ChainArguments& own) {
     const BenchArguments& arguments = own.bench;
     const ScratchFolder scratch;
+    const RunGuard guard({.before_end = [&] { scratch.remove(); }});
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json kernels = nlohmann::json::array();

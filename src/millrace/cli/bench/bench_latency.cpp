@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 
 namespace millrace::cli {
@@ -89,6 +90,7 @@ nlohmann::json load_step(const LatencyArguments& arguments, lab::Session& sessio
 int bench_latency(const LatencyArguments& arguments) {
     const BenchArguments& common = arguments.bench;
     const ScratchFolder scratch;
+    const RunGuard guard({.before_end = [&] { scratch.remove(); }});
     lab::Session session(common.session_options(scratch.path()));
     BenchOutput output(common.json_file);
     nlohmann::json curves = nlohmann::json::array(), steps = nlohmann::json::array();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 #include "millrace/device/cuda/driver.hpp"
 
@@ -46,6 +47,7 @@ bool only_transfers(const Way& way) {
 int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
     if (!transfers) device::cuda::Driver::expect_residents();
     const ScratchFolder scratch;
+    const RunGuard guard({.before_end = [&] { scratch.remove(); }});
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json ways = nlohmann::json::array();

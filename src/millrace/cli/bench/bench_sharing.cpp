@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 
 namespace millrace::cli {
@@ -18,6 +19,7 @@ nlohmann::json json_of(const lab::ApartPlan& plan) {
 /// same load, a share of what the slowest carries.
 int bench_sharing(const BenchArguments& arguments, double share, double latency_us) {
     const ScratchFolder scratch;
+    const RunGuard guard({.before_end = [&] { scratch.remove(); }});
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json ways = nlohmann::json::array(), without = nlohmann::json::array();

@@ -8,6 +8,7 @@
 #include "lab/tenants/tenant_bench.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/process/output_files.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 #include "millrace/cli/process/child.hpp"
 
@@ -55,6 +56,7 @@ void print(const lab::TenantFigure& figure) {
 int bench_tenants(TenantsArguments arguments) {
     note_outputs({{"--json", arguments.json_file}});
     const ScratchFolder scratch;
+    const RunGuard guard({.before_end = [&] { scratch.remove(); }});
     lab::TenantBenchOptions& options = arguments.bench;
     options.scratch = scratch.path();
     options.only = {arguments.only.begin(), arguments.only.end()};

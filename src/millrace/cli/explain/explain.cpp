@@ -10,6 +10,7 @@
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/text/table.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
@@ -187,6 +188,7 @@ void explain_classification(const chain::Configuration& configuration) {
 }
 
 int explain(const LoadArguments& arguments, unsigned workers) {
+    const RunGuard guard;
     const chain::Configuration configuration = arguments.load();
     for (const auto& program : configuration.chains) {
         std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
@@ -197,7 +199,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
             const std::string& kind = nf::kind_of(*node.type).name;
             std::cout << "  " << node.name << (node.name == kind ? "" : " (" + kind + ")") << ": " << node.type->summary
                       << "\n";
-            if (const std::string summary = node.nf->summary(); !summary.empty())
+            if (const std::string summary = summary_of(*program, node); !summary.empty())
                 std::cout << "    " << summary << "\n";
             for (size_t i = 0; i < node.targets.size(); ++i)
                 std::cout << "    " << node.type->outcomes[i].name << " → "

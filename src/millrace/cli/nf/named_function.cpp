@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/nf/plugin.hpp"
 
 namespace millrace::cli {
@@ -12,6 +13,7 @@ const nf::Type& named_function(const std::string& name) {
     if (!std::filesystem::exists(name))
         throw std::runtime_error("there is no plugin file and no network function '" + name +
                                  "'; 'millrace nf list' shows those that are known");
+    const RunGuard guard;
     const nf::Plugin& plugin = nf::Plugin::open(name);
     if (plugin.types().size() == 1) return *plugin.types().front();
     std::string names;

@@ -59,7 +59,7 @@ std::vector<std::string> devices_here() {
 int test(const std::string& name, const std::string& table) {
     const nf::Type& type = named_function(name);
     const ScratchFolder folder;
-    const RunGuard guard({.where = "in case", .end_after = kPacketEndsAfter, .before_end = [&] { folder.remove(); }});
+    const RunGuard guard({.where = "in case", .packets = kPacketPatience, .before_end = [&] { folder.remove(); }});
     std::map<std::string, std::shared_ptr<device::Device>> opened;
     nftest::GoldenOptions options;
     const std::vector<std::string> devices = devices_here();

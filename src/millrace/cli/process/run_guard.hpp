@@ -15,7 +15,8 @@ namespace millrace::cli {
 /// What a guard says and does besides.
 struct Guarded {
     std::string where = "of chain";         ///< stands before the name of what a function runs for
-    unsigned end_after = kRunEndsAfter;     ///< seconds
+    Patience packets = kVectorPatience;     ///< with functions that have packets
+    Patience otherwise = kMakingPatience;   ///< with those that do something else
     std::function<void()> before_end = {};  ///< clears away what would be left behind
 };
 

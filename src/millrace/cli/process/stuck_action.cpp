@@ -1,15 +1,10 @@
 #include "millrace/cli/process/stuck_action.hpp"
 
 namespace millrace::cli {
-namespace {
 
-constexpr unsigned kTellAfter = 5, kEndAfterStop = 3;
-
-}  // namespace
-
-StuckAction action_for(unsigned seconds, bool stop_asked, unsigned end_after) {
-    if (seconds >= end_after || (stop_asked && seconds >= kEndAfterStop)) return StuckAction::end;
-    return seconds == kTellAfter ? StuckAction::tell : StuckAction::nothing;
+StuckAction action_for(unsigned seconds, bool stop_asked, const Patience& patience) {
+    if (seconds >= patience.end_after || (stop_asked && seconds >= patience.end_after_stop)) return StuckAction::end;
+    return seconds == patience.tell_after ? StuckAction::tell : StuckAction::nothing;
 }
 
 }  // namespace millrace::cli

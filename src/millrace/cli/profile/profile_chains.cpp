@@ -9,6 +9,7 @@
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/chain/parts.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/text/progress.hpp"
 #include "millrace/cli/text/table.hpp"
 #include "millrace/device/open.hpp"
@@ -46,6 +47,7 @@ void show(const std::string& name, const schedule::ChainProfile& chain, const sc
 
 int profile_chains(const ProfileChains& arguments, const std::string& device_name,
                    const std::shared_ptr<device::Device>& device) {
+    const RunGuard guard;
     chain::LoadOptions options;
     options.device = device_name;
     const chain::Configuration configuration = chain::load_configuration(arguments.file, options);

@@ -49,8 +49,10 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
         // Once for each generation, between two vectors.
         halves = std::make_unique<Halves>();
         halves->program = program;
-        for (const chain::Node& node : program->nodes)
+        for (const chain::Node& node : program->nodes) {
+            const Running running(node.name, program->name, Call::making);
             halves->by_node.push_back(options_.use_cpu_halves ? node.nf->make_cpu_half() : nullptr);
+        }
         halves->reads_time = program->reads_time();
         if (program->emits_events()) halves->teller.emplace(program, options_.events);
         halves->chain_name = name_in(options_.track, program->name);

@@ -31,6 +31,7 @@ Teller::Teller(std::shared_ptr<const chain::Program> program, EventLine* line)
     : program_(std::move(program)), line_(line) {
     size_t most = 0;
     for (const chain::Node& node : program_->nodes) {
+        const Running running(node.name, program_->name, Call::making);
         by_node_.push_back(node.type->emits_events ? node.nf->make_teller() : nullptr);
         if (node.type->emits_events) most = std::max(most, node.nf->most_events());
     }

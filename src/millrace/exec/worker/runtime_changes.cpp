@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "millrace/base/running.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/parts.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -83,7 +84,10 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         // A worker makes its own in the midst of its packets, which must not take long.
         const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
         for (const chain::Node& node : program->nodes)
-            if (on_cpu && options_.cpu.use_cpu_halves) ready.halves.push_back(node.nf->make_cpu_half());
+            if (on_cpu && options_.cpu.use_cpu_halves) {
+                const Running running(node.name, program->name, Call::making);
+                ready.halves.push_back(node.nf->make_cpu_half());
+            }
     }
     return all;
 }

@@ -1,6 +1,11 @@
 // A network function that says which build of it runs, and that can be asked to misbehave.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)
+#include <chrono>
+#include <thread>
+#endif
+
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
 
@@ -15,6 +20,7 @@ struct Probe {
         uint32_t build = 0;
         uint32_t outcome = 0;
         uint32_t loops = 0;
+        uint32_t naps = 0;    ///< loops, and leaves the core to others
         uint32_t looks = 0;   ///< at the TTL, undeclared
         uint32_t writes = 0;  ///< to it
         uint32_t beyond = 0;  ///< writes behind the packet
@@ -24,6 +30,9 @@ struct Probe {
     template <class Lanes>
     MILLRACE_DEVICE static millrace::Decision process(millrace::Packet& packet, const Tables& tables, Lanes) {
         for (volatile uint32_t i = 0; tables.loops != 0;) i = i + 1;
+#if !defined(__CUDACC_RTC__)
+        while (tables.naps != 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+#endif
         const bool ip = packet.layers().is_ipv4();
         if (tables.writes != 0 && ip) packet.l3()[8] = 7;
         if (tables.beyond != 0) packet.data()[packet.length()] = 1;
