@@ -9,8 +9,9 @@
 namespace millrace::test {
 namespace {
 
-/// What a /24 of 10.0.0.0/8 stands for in tables that are made up: entry `i`.
-uint32_t network(size_t i) { return ipv4("10.0.0.0") + static_cast<uint32_t>(i << 8); }
+/// What entry `i` of a table that is made up is about: a /24 of 100.0.0.0/7, which no golden packet comes from or goes
+/// to.
+uint32_t network(size_t i) { return ipv4("100.0.0.0") + static_cast<uint32_t>(i << 8); }
 
 std::string network_text(size_t i) {
     const uint32_t at = network(i);
@@ -76,7 +77,7 @@ SizedTables router(size_t n) {
 
 SizedTables ipsec(size_t n) {
     const auto sa = [](size_t i) {
-        return "{name: t" + std::to_string(i) + ", direction: out, spi: " + std::to_string(0x1000 + i) +
+        return "{name: t" + std::to_string(i) + ", direction: out, spi: " + std::to_string(0x500000 + i) +
                ", local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325" +
                std::to_string(10000 + i) +
                R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
@@ -116,7 +117,7 @@ SizedTables mirror() { return {.nfs = "[mirror]"}; }
 Frame frame_of_flow(size_t i, bool answer = false) {
     PacketSpec spec;
     spec.ipv4.emplace();
-    spec.ipv4->src = ipv4("10.0.0.0") + static_cast<uint32_t>(i);
+    spec.ipv4->src = ipv4("100.0.0.0") + static_cast<uint32_t>(i);
     spec.ipv4->dst = ipv4("192.0.2.7");
     spec.udp = {.src = 1000, .dst = 7, .length = {}, .checksum = {}};
     if (answer) {
@@ -199,6 +200,14 @@ SizedTables tunnel(size_t n) {
 }
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]"}; }
 
+using Make = SizedTables (*)(size_t);
+const std::map<std::string, Make> kMade = {{"firewall", firewall},      {"nids", nids},
+                                           {"router", router},          {"ipsec", ipsec},
+                                           {"switch", openflow_switch}, {"balancer", balancer},
+                                           {"tunnel", tunnel},          {"nat", nat},
+                                           {"policer", filled_policer}, {"conntrack", filled_conntrack},
+                                           {"ipfix", filled_ipfix}};
+
 std::vector<SizedNf> all_sizes() {
     std::vector<SizedNf> all{{"mirror", "usual", "", mirror},
                              {"crc", "usual", "", crc},
@@ -225,7 +234,6 @@ std::vector<SizedNf> all_sizes() {
     add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
     add("tunnel", tunnel, 20, {"", "", "", [] { return tunnel(10000); }});
     // Packets fill these.
-    using Make = SizedTables (*)(size_t);
     for (const auto& [nf, make] : std::map<std::string, Make>{
              {"policer", filled_policer}, {"conntrack", filled_conntrack}, {"ipfix", filled_ipfix}})
         for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"1000", 1000}, {"largest", kMoreThanRoom}})
@@ -247,6 +255,8 @@ Frame frame_to(uint32_t address, std::string_view payload) {
     spec.payload = bytes_of(payload);
     return build(spec);
 }
+
+SizedTables made_up(const std::string& nf, size_t entries) { return kMade.at(nf)(entries); }
 
 const std::vector<SizedNf>& sized_nfs() {
     static const std::vector<SizedNf> all = all_sizes();

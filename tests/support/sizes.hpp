@@ -46,6 +46,9 @@ const std::vector<SizedNf>& sized_nfs();
 /// Why a function does not come in a size; empty where it has to.
 std::string why_not_sized(const std::string& nf, const std::string& size);
 
+/// Tables of so many entries that are made up, about networks that no golden packet has to do with.
+SizedTables made_up(const std::string& nf, size_t entries);
+
 /// Tables of the largest published inputs.
 SizedTables published_firewall(const std::string& file);
 SizedTables published_nids(const std::string& folder);

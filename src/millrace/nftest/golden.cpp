@@ -88,8 +88,16 @@ private:
     std::vector<Found> found_;
 };
 
+/// What explains a decision, without the place of the option that led to it.
+std::string without_place(const std::string& text) {
+    const size_t begin = text.find(" ("), end = text.find(')', begin);
+    const bool place = end != std::string::npos && text.substr(begin, end - begin).find(':') != std::string::npos;
+    return place ? text.substr(0, begin) + text.substr(end + 1) : text;
+}
+
+/// `places`: those of options are compared, too.
 void run_step(const Config& step, const std::vector<std::string>& ports, NfRunner& runner, const Half& half,
-              DeclarationCheck* check, Case& into) {
+              DeclarationCheck* check, bool places, Case& into) {
     const nf::Type& type = runner.type();
     const Config packet_here = step.at("packet");
     const Frame input = build_packet(packet_here);
@@ -121,10 +129,11 @@ void run_step(const Config& step, const std::vector<std::string>& ports, NfRunne
             into.add(unchanged->where(), difference(result.frames[0], input));
     if (const auto detail = expect.find("detail"))
         compare(*detail, "detail", std::to_string(decision.detail), std::to_string(detail->integer(0, 0xffffffff)));
+    const auto shown = [&](const std::string& text) { return places ? text : without_place(text); };
     if (const auto explain = expect.find("explain"))
         compare(*explain, "explain",
-                decision.outcome < type.outcomes.size() ? "'" + runner.nf().explain(decision) + "'" : "nothing",
-                "'" + explain->text() + "'");
+                decision.outcome < type.outcomes.size() ? "'" + shown(runner.nf().explain(decision)) + "'" : "nothing",
+                "'" + shown(explain->text()) + "'");
     if (const auto out = expect.find("out-port")) {
         const uint16_t want = out->text() == "none" ? kNoPort : port_number(*out, ports);
         const auto name = [&](uint16_t number) {
@@ -164,6 +173,11 @@ public:
         for (const Half& half : options_.halves) {
             into.half = half.text();
             NfRunner& runner = instance_for(entry, ports);
+            if (!packets_.empty()) {
+                runner.time_ns = kGoldenEpochNs - 1'000'000'000;
+                for (const std::string& mistake : runner.run(packets_, half).mistakes)
+                    into.add(entry.where(), "of the packets before: " + mistake);
+            }
             // Once for a case: what it looks for is no matter of halves.
             std::unique_ptr<DeclarationCheck> check;
             if (first && options_.checked)
@@ -172,10 +186,10 @@ public:
             if (const auto steps = entry.find("steps")) {
                 for (const Config& step : steps->items()) {
                     step.only({"packet", "in-port", "time", "expect"});
-                    run_step(step, ports, runner, half, check.get(), into);
+                    run_step(step, ports, runner, half, check.get(), !options_.fill, into);
                 }
             } else {
-                run_step(entry, ports, runner, half, check.get(), into);
+                run_step(entry, ports, runner, half, check.get(), !options_.fill, into);
             }
         }
     }
@@ -184,15 +198,17 @@ private:
     /// A new NF for this entry, or the one at hand when it has no state and the same options (an alias): big tables
     /// take long to make.
     NfRunner& instance_for(const Config& entry, const std::vector<std::string>& ports) {
-        const Config options = options_of(entry, path_);
-        const Location where = entry.has("options") ? options.where() : Location{};
+        const Config given = options_of(entry, path_);
+        const Location where = entry.has("options") ? given.where() : Location{};
         const auto behind = entry.find("behind");
         const bool same = runner_ != nullptr && !behind && !runner_->stateful() && ports_ == ports &&
                           where_.line == where.line && where_.column == where.column;
         if (!same) {
+            const Filled filled = options_.fill ? options_.fill(given) : Filled{given};
+            packets_ = filled.packets;
             const nf::Environment environment{
                 .node_name = "golden", .chain_name = "golden", .output_folder = options_.output_folder, .ports = ports};
-            runner_ = std::make_unique<NfRunner>(type_, options, environment, options_.open);
+            runner_ = std::make_unique<NfRunner>(type_, filled.options, environment, options_.open);
             if (behind) put_behind(*behind, environment);
             where_ = where;
             ports_ = ports;
@@ -215,6 +231,7 @@ private:
     const GoldenOptions& options_;
     std::unique_ptr<NfRunner> runner_;  // of the entry before
     Location where_;                    // of its options
+    std::vector<Frame> packets_;        // that come first
     std::vector<std::string> ports_;
 };
 
@@ -226,10 +243,11 @@ GoldenReport run_golden(const nf::Type& type, const std::string& path, const Gol
     if (entries.empty()) file.fail("this table has no packets", "give it a list of cases: - {name, packet, expect}");
     GoldenReport report;
     Table table(type, path, options);
-    for (const Config& entry : entries) {
+    for (size_t i = 0; i < entries.size(); i += options.every) {
+        const Config& entry = entries[i];
         ++report.cases;
         const auto name = entry.is_map() ? entry.find("name") : std::nullopt;
-        Case one(name && name->is_scalar() ? name->text() : "case " + std::to_string(report.cases));
+        Case one(name && name->is_scalar() ? name->text() : "case " + std::to_string(i + 1));
         const RunningFor running(one.name());
         try {
             if (!name) entry.fail("this case has no name", "say what it is about: name: drops a TTL of 0");

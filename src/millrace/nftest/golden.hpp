@@ -17,6 +17,7 @@
 // An NF with state may give `steps:`, a list of {packet, in-port, expect}, in place of the three.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,16 +26,24 @@
 
 namespace millrace::nftest {
 
+/// What a case begins with in place of its options and no packets.
+struct Filled {
+    Config options;                   ///< whose places in files are not compared
+    std::vector<Frame> packets = {};  ///< that the function gets before the case's, a second earlier
+};
+
 struct GoldenOptions {
-    std::vector<Half> halves;   ///< that every case runs on
-    OpenDevice open;            ///< for those with a device
-    std::string output_folder;  ///< for files that the NF writes
-    bool checked = false;       ///< look for what the device half does and does not declare, too; see declared.hpp
+    std::vector<Half> halves;                                ///< that every case runs on
+    OpenDevice open;                                         ///< for those with a device
+    std::string output_folder;                               ///< for files that the NF writes
+    std::function<Filled(const Config& options)> fill = {};  ///< puts more into a case's tables; null: nothing
+    size_t every = 1;                                        ///< runs every so many-th case, from the first one on
+    bool checked = false;  ///< look for what the device half does and does not declare, too; see declared.hpp
 };
 
 /// What came of a table.
 struct GoldenReport {
-    size_t cases = 0, failed = 0;      ///< rows of the table
+    size_t cases = 0, failed = 0;      ///< rows of the table that have run
     std::vector<Diagnostic> failures;  ///< each at the line that it breaks
 };
 
