@@ -10,7 +10,8 @@ VERSION = $(shell sed -n 's/^project.millrace VERSION \([0-9.]*\).*/\1/p' CMakeL
 
 CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -DMILLRACE_UNITY=$(UNITY) $(WERROR:%=-DMILLRACE_WERROR=%) -S . -B
 CTEST     = ctest --output-on-failure --no-tests=error
-JUNIT     = --output-junit $(abspath $(BUILD))/$(1).xml --test-output-size-passed 4194304 --test-output-size-failed 4194304
+JUNIT     = --output-junit $(abspath $(BUILD))/$(1).xml \
+            --test-output-size-passed 4194304 --test-output-size-failed 4194304
 # DPDK and Hyperscan keep what they allocate until the program ends.
 SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
                     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
@@ -18,7 +19,8 @@ SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
 
 # NVRTC from the Python environment that `make setup` makes. The program itself never looks there.
 # Asked of the shell for each recipe: make would remember that the folder was not there before `setup`.
-export MILLRACE_CUDA ?= $(shell ls -d $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib 2>/dev/null | head -n 1)
+export MILLRACE_CUDA ?= \
+    $(shell ls -d $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib 2>/dev/null | head -n 1)
 
 .PHONY: help setup build run test sanitize tsan fuzz portable gpu-test bench docs install clean
 .DEFAULT_GOAL := help
@@ -42,8 +44,10 @@ run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml 
 test: setup ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
-	@passed=0; again=; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 2)) $(call JUNIT,tests) || passed=$$?; \
+	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || \
+	    { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
+	@passed=0; again=; \
+	    $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 2)) $(call JUNIT,tests) || passed=$$?; \
 	    if [ $$passed != 0 ]; then \
 	        echo "What failed runs once more, one test at a time."; again=$(BUILD)/again.xml; passed=0; \
 	        $(CTEST) --test-dir $(BUILD) --timeout 1200 --rerun-failed -j 1 $(call JUNIT,again) || passed=$$?; \
@@ -64,7 +68,7 @@ fuzz: setup ## run every fuzzer for SECONDS_EACH (20) seconds
 	@scripts/setup fuzz
 	@scripts/fuzz build-fuzz $(SECONDS_EACH) $(JOBS)
 
-portable: setup ## one tarball with program, tests and benchmarks for machines with nothing installed, into build-portable/
+portable: setup ## a tarball with program, tests and benchmarks for machines with nothing installed: build-portable/
 	@$(call CONFIGURE,Release) build-portable -DMILLRACE_PORTABLE=ON > /dev/null
 	@cmake --build build-portable -j $(JOBS)
 	@scripts/portable build-portable $(VERSION)

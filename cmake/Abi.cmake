@@ -1,6 +1,7 @@
 # Writes OUT, a source with the stamp that plugins and the program compare: VERSION, and a digest of the headers below
 # ROOT that both are compiled with. Run at build time, whenever one of them has changed.
-file(GLOB headers RELATIVE ${ROOT} ${ROOT}/millrace/base/*.hpp ${ROOT}/millrace/base/*/*.hpp ${ROOT}/millrace/packet/*.hpp
+file(GLOB headers RELATIVE ${ROOT} ${ROOT}/millrace/base/*.hpp ${ROOT}/millrace/base/*/*.hpp
+  ${ROOT}/millrace/packet/*.hpp
   ${ROOT}/millrace/nf/*.hpp ${ROOT}/millrace/nf/state/*.hpp)
 list(SORT headers)
 set(all "")

@@ -1,5 +1,5 @@
-# `cmake --install`: the program, its manual pages and completion, the documents, and what network functions outside of this tree are built with
-# (headers and a CMake package: find_package(Millrace), then millrace_add_nf).
+# `cmake --install`: the program, its manual pages and completion, the documents, and what network functions outside of
+# this tree are built with (headers and a CMake package: find_package(Millrace), then millrace_add_nf).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -10,8 +10,10 @@ install(DIRECTORY src/millrace/base src/millrace/packet src/millrace/nf
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
-install(FILES scripts/completion/millrace.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME millrace)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "man" EXCLUDE)
+install(FILES scripts/completion/millrace.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME
+  millrace)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN
+  "man" EXCLUDE)
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)

@@ -14,9 +14,11 @@ function(millrace_embed_device_sources target root)
   set(index 0)
   string(MAKE_C_IDENTIFIER ${target} symbol)
   foreach(header ${headers})
-    string(APPEND text "asm(\".section .rodata\\n.global millrace_${symbol}_${index}\\nmillrace_${symbol}_${index}:\\n.incbin \\\"${root}/${header}\\\"\\n.global millrace_${symbol}_${index}_end\\nmillrace_${symbol}_${index}_end:\\n.byte 0\\n.previous\\n\");\n")
+    string(APPEND text
+      "asm(\".section .rodata\\n.global millrace_${symbol}_${index}\\nmillrace_${symbol}_${index}:\\n.incbin \\\"${root}/${header}\\\"\\n.global millrace_${symbol}_${index}_end\\nmillrace_${symbol}_${index}_end:\\n.byte 0\\n.previous\\n\");\n")
     string(APPEND text "extern \"C\" const char millrace_${symbol}_${index}[], millrace_${symbol}_${index}_end[];\n")
-    string(APPEND calls "    millrace::nf::register_device_source(\"${header}\", millrace_${symbol}_${index}, millrace_${symbol}_${index}_end);\n")
+    string(APPEND calls
+      "    millrace::nf::register_device_source(\"${header}\", millrace_${symbol}_${index}, millrace_${symbol}_${index}_end);\n")
     math(EXPR index "${index} + 1")
   endforeach()
   string(APPEND text "const bool registered = [] {\n${calls}    return true;\n}();\n}  // namespace\n")

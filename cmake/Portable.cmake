@@ -1,8 +1,8 @@
 # MILLRACE_PORTABLE: programs for machines that have nothing of the distribution's but glibc (`make portable`).
 # Everything is linked from archives. bin/millrace is the program. Tests and benchmarks, of which there are many, share
-# one program, bin/millrace-host, that holds the libraries once: bin/test_exec is a link to it, and lib/test_exec.so what it
-# loads and runs when it is called by that name. Of DPDK's drivers, those of the usual NICs and of the virtual devices come along;
-# mlx4 and mlx5 do not, as they need libibverbs and its plugins from the machine.
+# one program, bin/millrace-host, that holds the libraries once: bin/test_exec is a link to it, and lib/test_exec.so
+# what it loads and runs when it is called by that name. Of DPDK's drivers, those of the usual NICs and of the virtual
+# devices come along; mlx4 and mlx5 do not, as they need libibverbs and its plugins from the machine.
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 function(millrace_find_archives variable)
   set(found "")
@@ -15,13 +15,15 @@ endfunction()
 
 # These are taken whole: drivers register themselves as they are loaded, and plugins and tests may ask for any function.
 set(whole acl common_iavf cryptodev eal ethdev fib gso hash ip_frag kvargs lpm mbuf mempool meter net pci rcu rib ring
-    security telemetry timer mempool_ring bus_pci bus_vdev net_af_packet net_af_xdp net_bnxt net_e1000 net_ena net_i40e net_iavf net_ice net_igc
+    security telemetry timer mempool_ring bus_pci bus_vdev net_af_packet net_af_xdp net_bnxt net_e1000 net_ena
+    net_i40e net_iavf net_ice net_igc
     net_ixgbe net_memif net_null net_pcap net_ring net_tap net_virtio net_vmxnet3)
 set(linked_drivers ${whole})
 list(FILTER linked_drivers INCLUDE REGEX "^net_")
 list(TRANSFORM linked_drivers REPLACE "^net_" "")
 list(JOIN linked_drivers " " linked_drivers)
-set_source_files_properties(src/millrace/doctor/devices.cpp PROPERTIES COMPILE_DEFINITIONS "MILLRACE_LINKED_DRIVERS=\"${linked_drivers}\"")
+set_source_files_properties(src/millrace/doctor/devices.cpp PROPERTIES COMPILE_DEFINITIONS
+  "MILLRACE_LINKED_DRIVERS=\"${linked_drivers}\"")
 list(TRANSFORM whole PREPEND rte_)
 millrace_find_archives(whole_archives ${whole} yaml-cpp)
 millrace_find_archives(archives rte_bpf hs IPSec_MB pcap lzma z fdt bsd md xdp bpf elf)
@@ -49,12 +51,13 @@ endif()
 find_library(ARCHIVE_numa numa REQUIRED)
 set(unversioned ${CMAKE_BINARY_DIR}/libnuma.a)
 execute_process(COMMAND_ERROR_IS_FATAL ANY
-  COMMAND bash -euc "nm '${ARCHIVE_numa}' | sed -nE 's/.* ((\\w+)@@.*)$/\\1 \\2/p; s/.* ((\\w+)@[^@]+)$/\\1 \\2_older/p' | sort -u > libnuma.names
+  COMMAND bash -euc
+  "nm '${ARCHIVE_numa}' | sed -nE 's/.* ((\\w+)@@.*)$/\\1 \\2/p; s/.* ((\\w+)@[^@]+)$/\\1 \\2_older/p' | sort -u > libnuma.names
     '${CMAKE_OBJCOPY}' --redefine-syms=libnuma.names '${ARCHIVE_numa}' '${unversioned}'"
   WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 
-# libpcap captures from D-Bus through libdbus, which has no archive that stands alone, and from InfiniBand, where its packager
-# chose so, through libibverbs, which wants plugins of the machine's.
+# libpcap captures from D-Bus through libdbus, which has no archive that stands alone, and from InfiniBand, where its
+# packager chose so, through libibverbs, which wants plugins of the machine's.
 add_library(millrace_pcap_modules STATIC ${CMAKE_SOURCE_DIR}/cmake/portable/pcap_modules.cpp)
 
 add_library(millrace_headers INTERFACE)

@@ -1,5 +1,6 @@
-# What the scripts that measure share. To be sourced, with `me` (the script's name), `folder`, `seconds`, `limit` and `chosen` set.
-# Finds the program (an unpacked portable tarball's, or a build's) and the published inputs, and makes the folder.
+# What the scripts that measure share. To be sourced, with `me` (the script's name), `folder`, `seconds`, `limit` and
+# `chosen` set. Finds the program (an unpacked portable tarball's, or a build's) and the published inputs, and makes the
+# folder.
 
 fail() {
     printf '%s: %s\n' "$me" "$1" >&2
@@ -14,7 +15,8 @@ if [[ -x bin/millrace ]]; then
 elif [[ -x $build/millrace ]]; then
     program=$build/millrace
 else
-    fail "there is neither bin/millrace (a portable tarball) nor $build/millrace" "'make build' or 'make portable' makes them"
+    fail "there is neither bin/millrace (a portable tarball) nor $build/millrace" \
+        "'make build' or 'make portable' makes them"
 fi
 if [[ -z ${MILLRACE_DATA:-} ]]; then
     for data in data ../data ../shared/data; do
@@ -38,10 +40,12 @@ measure() {
     local name=$1 status=0 start=$SECONDS
     shift
     wanted "$name" || return 0
-    timeout -k 5 "$limit" "$program" bench "$@" --for "$seconds" --warm-up "${warm_up:-0.1}" --json "$folder/$name.json" \
+    timeout -k 5 "$limit" "$program" bench "$@" --for "$seconds" --warm-up "${warm_up:-0.1}" \
+        --json "$folder/$name.json" \
         >"$folder/$name.log" 2>&1 || status=$?
     printf '%-26s %4d s, %4d s in all\n' "$name" $((SECONDS - start)) "$SECONDS"
-    [[ $status == 0 ]] || { failed+=("$name") && printf '    FAILED (status %d), see %s\n' "$status" "$folder/$name.log" && tail -n 3 "$folder/$name.log"; }
+    [[ $status == 0 ]] || { failed+=("$name") &&
+        printf '    FAILED (status %d), see %s\n' "$status" "$folder/$name.log" && tail -n 3 "$folder/$name.log"; }
 }
 
 # Ends the script: says what failed.

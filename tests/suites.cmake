@@ -13,13 +13,15 @@ foreach(suite ${suites})
   string(APPEND entries "add_test(\"${NAME}.${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
     "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES RESOURCE_LOCK test_${NAME})\n")
   # What takes long begins early, so that no core is left without work in the end: a new tree has no times to go by.
-  if("${NAME}.${suite}" MATCHES "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
+  if("${NAME}.${suite}" MATCHES
+    "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
-  # Tests of devices must fail when these do. Left out is a suite that takes a minute: all its runs go through one function,
-  # which expects their devices' work.
+  # Tests of devices must fail when these do. Left out is a suite that takes a minute: all its runs go through one
+  # function, which expects their devices' work.
   if(NOT "${NAME}.${suite}" MATCHES "^exec_contract\\.OfThePacketPath/")
-    string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES ENVIRONMENT MILLRACE_PROVE_DEVICES=1)\n")
+    string(APPEND entries
+      "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES ENVIRONMENT MILLRACE_PROVE_DEVICES=1)\n")
   endif()
 endforeach()
 if(entries STREQUAL "")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Says how many tests passed, failed and were skipped, and why: summary.py TESTS.xml [AGAIN.xml], as `ctest --output-junit`
-writes it. AGAIN.xml has those entries that failed and ran again.
+"""Says how many tests passed, failed and were skipped, and why: summary.py TESTS.xml [AGAIN.xml], as `ctest
+--output-junit` writes it. AGAIN.xml has those entries that failed and ran again.
 
 An entry of ctest may hold many tests of GoogleTest, whose own words count.
 """

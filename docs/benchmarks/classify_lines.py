@@ -6,12 +6,16 @@ lines one chain has the port; with them two chains share it, each a firewall and
 """
 import one_core
 
-NFS = ("[{firewall: {rules: [deny tcp from any to any port 22], default: permit}}, {router: {next-hops: {a: {mac: '02:00:00:00:00:0a', "
-       "src-mac: '02:00:00:00:00:01', port: out}}, routes: [{prefix: 0.0.0.0/0, via: a}]}}]")
+NFS = (
+    "[{firewall: {rules: [deny tcp from any to any port 22], default: permit}}, "
+    "{router: {next-hops: {a: {mac: '02:00:00:00:00:0a', "
+    "src-mac: '02:00:00:00:00:01', port: out}}, routes: [{prefix: 0.0.0.0/0, via: a}]}}]"
+)
 
 
 def configuration(lines, packets):
-    text = f"version: 1\nports:\n  in: {{source: {{size: 64, flows: 1000, count: {packets}}}}}\n  out: {{sink: {{}}}}\nchains:\n"
+    text = f"version: 1\nports:\n  in: {{source: {{size: 64, flows: 1000, count: {packets}}}}}\n"
+    text += "  out: {sink: {}}\nchains:\n"
     for chain in range(min(max(lines, 1), 2)):
         text += f"  c{chain}: {{output: out, nfs: {NFS}}}\n"
     text += "classify:\n"

@@ -17,7 +17,8 @@ def report(millrace, folder, configuration):
 
 
 def record(script, usage, key, measure):
-    """Writes the record of a script with the arguments MILLRACE FILE.json: `measure(millrace, folder)` stands at `key`."""
+    """Writes the record of a script with the arguments MILLRACE FILE.json: `measure(millrace, folder)` stands at
+    `key`."""
     if len(sys.argv) != 3:
         sys.exit(usage)
     millrace, file = sys.argv[1:]
@@ -28,6 +29,8 @@ def record(script, usage, key, measure):
     version = subprocess.run([millrace, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True,
                             cwd=pathlib.Path(__file__).parent).stdout.strip()
-    result = {"command": f"docs/benchmarks/{script} MILLRACE FILE.json", "commit": commit,
-              "date": str(datetime.date.today()), "version": version, "machine": f"one core of {cpus[0]}", key: measured}
+    result = {
+        "command": f"docs/benchmarks/{script} MILLRACE FILE.json", "commit": commit,
+        "date": str(datetime.date.today()), "version": version, "machine": f"one core of {cpus[0]}", key: measured,
+    }
     pathlib.Path(file).write_text(json.dumps(result, indent=1) + "\n")

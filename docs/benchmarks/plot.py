@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg; without files, all plots of the pages of gpu/ (plot_pages.py)
+"""Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg; without files, all plots of the pages of
+gpu/ (plot_pages.py)
 
-The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer, rules, or millrace profile.
-Several files of one kind are drawn together, such as a chain on the GPU and on the cpu. Files that scripts/bench-papers named become
+The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency,
+transfer, rules, or millrace profile. Several files of one kind are drawn together, such as a chain on the GPU and on
+the cpu. Files that scripts/bench-papers named become
 twins of the papers' figures (plot_papers.py).
 """
 import json
@@ -18,19 +20,9 @@ import matplotlib.pyplot as plt
 from papers import Measured
 from plot_pages import draw_pages
 from plot_papers import papers
+from plot_rules import rules
+from plot_style import COLORS, MARKERS, order, size_of
 from records import STAGES, curve_results, layout_of, stages_of
-
-COLORS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"]
-MARKERS = "os^Dv<>p"
-
-
-def order(values):
-    """Distinct values, in the order in which they come."""
-    return list(dict.fromkeys(values))
-
-
-def size_of(traffic):
-    return int(traffic) if traffic.isdigit() else None
 
 
 def framework(files):
@@ -43,7 +35,9 @@ def framework(files):
     speed.plot(places, [e["chain"]["gbps"] for e in sizes], marker="o", label="chain", color=COLORS[0])
     speed.plot(places, [e["bare"]["gbps"] for e in sizes], marker="s", label="bare loop", color=COLORS[1])
     for place, entry in zip(places, sizes):
-        speed.annotate(f"{entry['ratio']:.2f}", (place, entry["chain"]["gbps"]), textcoords="offset points", xytext=(6, -12))
+        speed.annotate(
+            f"{entry['ratio']:.2f}", (place, entry["chain"]["gbps"]), textcoords="offset points", xytext=(6, -12)
+        )
     speed.set_xticks(places, labels)
     speed.set_xlabel("frame, bytes without CRC")
     speed.set_ylabel("Gb/s on one core (chain / bare loop at the points)")
@@ -54,7 +48,10 @@ def framework(files):
         below = [0.0] * len(sizes)
         for name, color in zip(stages, [*COLORS[:4], COLORS[-1]]):
             heights = [e[side]["stage-cycles-per-packet"][name] / e["frame-bytes"] for e in sizes]
-            cost.bar([p + shift for p in places], heights, 0.36, bottom=below, color=color, label=name if side == "chain" else None)
+            cost.bar(
+                [p + shift for p in places], heights, 0.36, bottom=below, color=color,
+                label=name if side == "chain" else None,
+            )
             below = [a + b for a, b in zip(below, heights)]
     cost.set_xticks(places, labels)
     cost.set_xlabel("frame, bytes; left the chain, right the bare loop")
@@ -79,9 +76,15 @@ def chain(files):
             if len({layout for _, _, layout in kinds}) > 1 and kind[0] != "bare loop":
                 label += ", mbufs" if kind[2] == "buffers" else ", contiguous"
             axis.plot(places, [r["gbps"] for r in points], marker=MARKERS[i % 8], label=label, color=COLORS[i % 7])
-        limits = {traffics.index(r["traffic"]): r["bus"]["limit-packets-per-second"] * r["frame-bytes-in"] * 8e-9 for r in own if "bus" in r}
+        limits = {
+            traffics.index(r["traffic"]): r["bus"]["limit-packets-per-second"] * r["frame-bytes-in"] * 8e-9
+            for r in own
+            if "bus" in r
+        }
         if limits:
-            axis.plot(sorted(limits), [limits[p] for p in sorted(limits)], "--", color="#555555", label="limit of the bus")
+            axis.plot(
+                sorted(limits), [limits[p] for p in sorted(limits)], "--", color="#555555", label="limit of the bus"
+            )
         axis.set_xticks(range(len(traffics)), [t.split("/")[-1] for t in traffics])
         axis.set_xlabel("frame, bytes without CRC")
         axis.set_ylabel("Gb/s of frames that came in")
@@ -106,7 +109,10 @@ def kernels(files):
             axis.bar(range(len(own)), heights, 0.7, bottom=below, color=colors[name], label=name)
             below = [a + b for a, b in zip(below, heights)]
         for place, (r, height) in enumerate(zip(own, below)):
-            axis.annotate(f"{r['kernel-packets-per-second'] * 1e-6:.0f} M/s", (place, height), ha="center", va="bottom", fontsize=7)
+            axis.annotate(
+                f"{r['kernel-packets-per-second'] * 1e-6:.0f} M/s", (place, height), ha="center", va="bottom",
+                fontsize=7,
+            )
         axis.set_xticks(range(len(own)), [r["traffic"].split("/")[-1] for r in own])
         axis.set_xlabel("frame, bytes without CRC")
         axis.set_ylabel("us of a batch alone; above: many at once")
@@ -116,7 +122,8 @@ def kernels(files):
 
 
 def modes(files):
-    """For each way to run the chain: throughput, bytes over the bus and, where it was measured, p95 at the same load."""
+    """For each way to run the chain: throughput, bytes over the bus and, where it was measured, p95 at the same
+    load."""
     figures = files[0]
     rows = [dict(result, **way) for result, way in zip(figures["results"], figures["ways"])]
     sizes = order(r["traffic"] for r in rows)
@@ -125,12 +132,19 @@ def modes(files):
     plot, (speed, bus, *late) = plt.subplots(1, 3 if loaded else 2, figsize=(16 if loaded else 11, 4.6))
     width = 0.8 / len(ways)
     for i, way in enumerate(ways):
-        for axis, same_load, value in ((speed, False, lambda r: r["packets-per-second"] * 1e-6),
-                                       (bus, False, lambda r: r["bytes-to-device-per-packet"] + r["bytes-to-host-per-packet"]),
-                                       *((axis, True, lambda r: r["latency-us"]["p95"]) for axis in late)):
-            heights = [value(next(r for r in rows if (r["way"], r["traffic"], r["same-load"]) == (way, size, same_load))) for size in sizes]
-            axis.bar([p + (i - len(ways) / 2 + 0.5) * width for p in range(len(sizes))], heights, width, label=way, color=COLORS[i % 7],
-                     hatch="//" if i >= 7 else None)
+        for axis, same_load, value in (
+            (speed, False, lambda r: r["packets-per-second"] * 1e-6),
+            (bus, False, lambda r: r["bytes-to-device-per-packet"] + r["bytes-to-host-per-packet"]),
+            *((axis, True, lambda r: r["latency-us"]["p95"]) for axis in late),
+        ):
+            heights = [
+                value(next(r for r in rows if (r["way"], r["traffic"], r["same-load"]) == (way, size, same_load)))
+                for size in sizes
+            ]
+            axis.bar(
+                [p + (i - len(ways) / 2 + 0.5) * width for p in range(len(sizes))], heights, width, label=way,
+                color=COLORS[i % 7], hatch="//" if i >= 7 else None,
+            )
     for axis, label in ((speed, "Mpkt/s"), (bus, "bytes over the bus, a packet"),
                         *((axis, f"p95 in us at {figures['share']:.0%} of what the slowest carries") for axis in late)):
         axis.set_xticks(range(len(sizes)), sizes)
@@ -143,8 +157,15 @@ def modes(files):
 
 
 def latency(files):
-    """How many packets were through after how long, by load; what batches went through meanwhile; rates and batches around the step."""
-    steps = list({(s["device"], s["chain"], s["traffic"], layout_of(r)): (s, r) for file in files for s, r in curve_results(file)[1]}.values())
+    """How many packets were through after how long, by load; what batches went through meanwhile; rates and batches
+    around the step."""
+    steps = list(
+        {
+            (s["device"], s["chain"], s["traffic"], layout_of(r)): (s, r)
+            for file in files
+            for s, r in curve_results(file)[1]
+        }.values()
+    )
     measured = [entry for file in files for entry in curve_results(file)[0]]
     timed = [r for _, r in measured if any(stages_of(r).values())]
     panels = 1 + bool(timed) + len(steps)
@@ -157,15 +178,27 @@ def latency(files):
             own = [stages_of(r).get(stage, 0) for r in timed]
             bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
             left = [a + b for a, b in zip(left, own)]
-        bars.set_yticks(range(len(timed)), [f"{r['device']}, {layout_of(r)},\n{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s, {r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
+        bars.set_yticks(
+            range(len(timed)),
+            [
+                f"{r['device']}, {layout_of(r)},\n{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s, "
+                f"{r['batch-packets']:.0f} a batch"
+                for r in timed
+            ],
+            fontsize=8,
+        )
         bars.set_xlabel("us of a batch, from when its oldest packet was received")
         bars.legend(fontsize=8)
     devices = order((c["device"], c["chain"], c["traffic"], layout_of(r)) for c, r in measured)
     for c, r in measured:
         shares = order(d["share"] for d, _ in measured)
-        cdf.plot([p[0] for p in c["distribution"]], [p[1] for p in c["distribution"]], color=COLORS[shares.index(c["share"]) % 7],
-                 linestyle=["-", "--", ":", "-."][devices.index((c["device"], c["chain"], c["traffic"], layout_of(r))) % 4],
-                 label=f"{c['device']}, {layout_of(r)}, {c['share']:.0%}: {c['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s")
+        cdf.plot(
+            [p[0] for p in c["distribution"]], [p[1] for p in c["distribution"]],
+            color=COLORS[shares.index(c["share"]) % 7],
+            linestyle=["-", "--", ":", "-."][devices.index((c["device"], c["chain"], c["traffic"], layout_of(r))) % 4],
+            label=f"{c['device']}, {layout_of(r)}, {c['share']:.0%}: "
+            f"{c['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s",
+        )
     cdf.axhline(0.99, color="#bbbbbb", linewidth=0.8)
     cdf.set_xscale("log")
     cdf.set_xlabel("us from when the packet was due to the sink")
@@ -175,30 +208,45 @@ def latency(files):
         times = [p["ms"] for p in step["series"]]
         axis.plot(times, [p["received-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[0], label="in")
         axis.plot(times, [p["sent-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[1], label="out")
-        axis.set_xlabel(f"ms around a step from {step['from-share']:.0%} to {step['to-share']:.0%}; {step['missed']} packets missed")
+        axis.set_xlabel(
+            f"ms around a step from {step['from-share']:.0%} to {step['to-share']:.0%}; {step['missed']} packets missed"
+        )
         axis.set_ylabel("Mpkt/s")
         axis.legend(loc="upper left", fontsize=8)
         batches = axis.twinx()
         batches.plot(times, [p["batch-packets"] for p in step["series"]], color=COLORS[2], linewidth=0.9)
         batches.set_ylabel("packets in a batch (green)")
         batches.set_ylim(bottom=0)
-        axis.set_title(f"{step['chain'].replace('+', ' → ')} on {step['device']}, {step['traffic']} B, {layout_of(r)}", fontsize=9)
+        axis.set_title(
+            f"{step['chain'].replace('+', ' → ')} on {step['device']}, {step['traffic']} B, {layout_of(r)}",
+            fontsize=9,
+        )
     return plot
 
 
 def transfer(files):
     figures = files[0]
     plot, (pieces, frames) = plt.subplots(1, 2, figsize=(11, 4.2))
-    for i, (key, label) in enumerate((("to-device-gbs", "to the device"), ("to-host-gbs", "back"), ("both-to-device-gbs", "to, both at once"),
-                                      ("both-to-host-gbs", "back, both at once"))):
-        pieces.plot([p["bytes"] for p in figures["pieces"]], [p[key] for p in figures["pieces"]], marker=MARKERS[i], color=COLORS[i], label=label)
+    for i, (key, label) in enumerate(
+        (
+            ("to-device-gbs", "to the device"), ("to-host-gbs", "back"), ("both-to-device-gbs", "to, both at once"),
+            ("both-to-host-gbs", "back, both at once"),
+        )
+    ):
+        pieces.plot(
+            [p["bytes"] for p in figures["pieces"]], [p[key] for p in figures["pieces"]], marker=MARKERS[i],
+            color=COLORS[i], label=label,
+        )
     pieces.set_xscale("log", base=2)
     pieces.set_xlabel("bytes of a piece")
     pieces.set_ylabel("GB/s each way")
     pieces.legend()
     for i, key in enumerate(("in-packed", "in-rows", "both-packed", "both-rows")):
-        frames.plot(range(len(figures["frames"])), [f[key + "-packets-per-second"] * f["frame-bytes"] * 1e-9 for f in figures["frames"]],
-                    marker=MARKERS[i], color=COLORS[i], label=key.replace("-", ", "))
+        frames.plot(
+            range(len(figures["frames"])),
+            [f[key + "-packets-per-second"] * f["frame-bytes"] * 1e-9 for f in figures["frames"]], marker=MARKERS[i],
+            color=COLORS[i], label=key.replace("-", ", "),
+        )
     frames.set_xticks(range(len(figures["frames"])), [f["frame-bytes"] for f in figures["frames"]])
     frames.set_xlabel(f"frame, bytes; batches of {figures['frames'][0]['batch-packets']}")
     frames.set_ylabel("GB/s each way")
@@ -214,17 +262,27 @@ def profile(files):
     plot, (copies, frames) = plt.subplots(1, 2, figsize=(11, 4.4))
     for i, way in enumerate(("copy-in", "copy-out")):
         own = [s for s in samples if s["way"] == way and not s["both-ways"]]
-        copies.plot([s["bytes"] for s in own], [s["measured-ns"] / 1000 for s in own], linestyle="none", marker=MARKERS[i], color=COLORS[i], label=way)
+        copies.plot(
+            [s["bytes"] for s in own], [s["measured-ns"] / 1000 for s in own], linestyle="none", marker=MARKERS[i],
+            color=COLORS[i], label=way,
+        )
         copies.plot([s["bytes"] for s in own], [s["fitted-ns"] / 1000 for s in own], color=COLORS[i], linewidth=0.9)
     copies.set_xscale("log", base=2)
     copies.set_xlabel("bytes of a copy")
     copies.set_ylabel("us of the bus, a copy; lines: the model")
-    for i, (way, both) in enumerate((("rows", False), ("gather", False), ("gather", True), ("zero-copy", False), ("heads-out", False), ("pack", False))):
+    for i, (way, both) in enumerate(
+        (
+            ("rows", False), ("gather", False), ("gather", True), ("zero-copy", False), ("heads-out", False),
+            ("pack", False),
+        )
+    ):
         own = [s for s in samples if (s["way"], s["both-ways"], s["items"]) == (way, both, largest)]
         own.sort(key=lambda s: s["bytes"])
         lengths = [s["bytes"] / s["items"] for s in own]
-        frames.plot(lengths, [s["measured-ns"] / s["items"] for s in own], linestyle="none", marker=MARKERS[i], color=COLORS[i],
-                    label=way + (", as much going back" if both else " (CPU)" if way == "pack" else ""))
+        frames.plot(
+            lengths, [s["measured-ns"] / s["items"] for s in own], linestyle="none", marker=MARKERS[i],
+            color=COLORS[i], label=way + (", as much going back" if both else " (CPU)" if way == "pack" else ""),
+        )
         frames.plot(lengths, [s["fitted-ns"] / s["items"] for s in own], color=COLORS[i], linewidth=0.9)
     frames.set_xscale("log", base=2)
     frames.set_xlabel(f"bytes of a frame; batches of {largest}")
@@ -239,11 +297,20 @@ def chain_profiles(files):
     """What kernels and transfers of chains take against the size of a batch, and the scheduler's lines."""
     plot, (kernels, transfers) = plt.subplots(1, 2, figsize=(11, 4.4))
     for i, chain in enumerate(files[0]["chain-profiles"]["chains"]):
-        for axis, part, x in ((kernels, "kernel", lambda p: -(-p["packets"] // p["sms"])), (transfers, "transfer", lambda p: p["packets"])):
+        for axis, part, x in (
+            (kernels, "kernel", lambda p: -(-p["packets"] // p["sms"])),
+            (transfers, "transfer", lambda p: p["packets"]),
+        ):
             own, line = sorted(chain["points"], key=x), chain[part]
-            axis.plot([x(p) for p in own], [p[part + "-ns"] / 1000 for p in own], linestyle="none", marker=MARKERS[i % len(MARKERS)],
-                      color=COLORS[i % len(COLORS)], label=f"chain {i + 1}, R² {line['r2']:.3f}")
-            axis.plot([x(p) for p in own], [(line["start-ns"] + line["packet-ns"] * x(p)) / 1000 for p in own], color=COLORS[i % len(COLORS)], linewidth=0.9)
+            axis.plot(
+                [x(p) for p in own], [p[part + "-ns"] / 1000 for p in own], linestyle="none",
+                marker=MARKERS[i % len(MARKERS)], color=COLORS[i % len(COLORS)],
+                label=f"chain {i + 1}, R² {line['r2']:.3f}",
+            )
+            axis.plot(
+                [x(p) for p in own], [(line["start-ns"] + line["packet-ns"] * x(p)) / 1000 for p in own],
+                color=COLORS[i % len(COLORS)], linewidth=0.9,
+            )
     kernels.set_xlabel("packets of each SM")
     kernels.set_ylabel("us of kernels, a batch; lines: the model")
     transfers.set_xlabel("packets of a batch")
@@ -253,129 +320,19 @@ def chain_profiles(files):
     return plot
 
 
-# What the text of GSwitch's paper says of its figures, in Gb/s of packets of 84 bytes on the wire (GTX 580, PCIe 2), by figure
-# and engine: places on the x axis and values.
-PAPER = {
-    "6c": {"linear": ([256, 1024], [55, 20]), "tuple": ([256, 16384], [62, 30]), "bloom": ([256, 16384, 131072], [55, 45, 10])},
-    "7a": {"linear": ([512], [1]), "tuple": ([512], [5]), "bloom": ([512], [10])},
-    "7b": {"linear": ([128], [20]), "tuple": ([128], [16]), "bloom": ([128], [35])},
-    "7c": {"linear": ([1, 128], [20, 6]), "tuple": ([1], [16]), "bloom": ([1], [35])},
-    "8": {"linear": ([5, 12], [25, 20]), "tuple": ([5, 12], [26, 16]), "bloom": ([5, 12], [50, 35])},
-}
-ENGINES = ["linear", "tuple", "bloom", "merged", "bit-vectors"]
-WIRE_BITS = 84 * 8e-9
-
-
-def by_batch(places, rows, lines, limits):
-    """Figure 5: what a batch costs, and Bloom search by classes."""
-    axis = places.pop(0)
-    alone = [r for r in rows if r["figure"] == "5" and r["streams"] == 1]
-    lines(axis, "5(a) time of a batch, 1,024 rules in 128 classes", "headers of a batch", [(r["engine"], r["batch"], r["batch"] / r["kernel-per-second"] * 1e6) for r in alone])
-    moved = [r for r in alone if r["engine"] == "bloom"]
-    axis.plot([r["batch"] for r in moved], [r["batch"] * 1e6 * (1 / r["bus-per-second"] - 1 / r["kernel-per-second"]) for r in moved], "--", color="#555555",
-              label="both ways over the bus (the rest of a batch's time)")
-    axis.plot([8192, 8192], [170, 100], linestyle="none", marker="o", markersize=9, markerfacecolor="none", color="#000000", label="paper: Bloom, transfer")
-    axis.set_ylabel("us")
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    lines(axis, "5(b) over the bus, four batches under way", "headers of a batch",
-          [(r["engine"], r["batch"], r["bus-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5" and r["streams"] == 4])
-    axis.axhline(limits["36"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
-    axis.set_ylabel("Gb/s")
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    lines(axis, "5(c) 256 rules a class", "classes", [(r["engine"], r["classes"], r["kernel-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5c"])
-    axis.set_ylabel("Gb/s, kernel alone")
-    axis.legend(fontsize=7)
-
-
-def rules(files):
-    """Figures 5 to 10 of GSwitch's paper, its values as hollow marks where its text has them. Of a figure that several files
-    have, the last file's points are drawn."""
-    figures = files[0]
-    last = {(key, r["figure"]): file for file in files for key in ("lookups", "paced") for r in file[key]}
-    rows, paced = ([r for file in files for r in file[key] if last[key, r["figure"]] is file and "refusal" not in r] for key in ("lookups", "paced"))
-    limits = figures["bus-limit-by-tuple-bytes"]
-    batches = any(r["figure"] == "5" for r in rows)
-    plot, axes = plt.subplots(4 if batches else 3, 3, figsize=(16, 18 if batches else 13.5))
-    color = {engine: COLORS[i] for i, engine in enumerate(ENGINES)}
-
-    def lines(axis, title, label, points, log=True):
-        """`points`: (engine, x, y) in order."""
-        for i, engine in enumerate(e for e in ENGINES if any(p[0] == e for p in points)):
-            own = [p for p in points if p[0] == engine]
-            axis.plot([p[1] for p in own], [p[2] for p in own], marker=MARKERS[i], color=color[engine], label=engine)
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel(label)
-        if log:
-            axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
-        axis.grid(alpha=0.3)
-
-    def kernel(figure, title, label, log=True):
-        axis = places.pop(0)
-        lines(axis, title, label, [(r["engine"], r["x"], r["kernel-per-second"] * WIRE_BITS) for r in rows if r["figure"] == figure], log)
-        for engine, (x, y) in PAPER[figure].items():
-            axis.plot(x, y, linestyle="none", marker="o", markersize=9, markerfacecolor="none", color=color[engine])
-        axis.set_ylabel("Gb/s, kernel alone (hollow: the paper)")
-        axis.legend(fontsize=7)
-
-    places = list(axes.flat)
-    if batches:
-        by_batch(places, rows, lines, limits)
-    axis = places.pop(0)
-    large = [r for r in rows if r["figure"] == "targets" and r["rules"] == 131072]
-    speed = {r["engine"]: r["kernel-per-second"] for r in large}
-    lines(axis, "6(a) GPU against cores of its host, 131,072 rules in 512 classes", "cores",
-          [(c["engine"], c["cores"], speed[c["engine"]] / c["per-second"]) for c in figures["cpu"] if c["engine"] in speed])
-    for engine, value in (("linear", 7), ("tuple", 11), ("bloom", 12)):
-        axis.plot([8], [value], marker="o", markersize=9, markerfacecolor="none", color=color[engine])
-    axis.set_ylabel("times as fast (hollow: the paper)")
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    lines(axis, "6(b) over the bus, 131,072 rules in 512 classes", "headers of a batch",
-          [(r["engine"], r["batch"], r["bus-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "6b"])
-    axis.axhline(limits["36"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
-    axis.plot([8192], [10], marker="o", markersize=9, markerfacecolor="none", color=color["bloom"], label="paper: Bloom on GPU")
-    axis.plot([8192], [0.7], marker="s", markersize=9, markerfacecolor="none", color=color["bloom"], label="paper: Bloom on 8 cores")
-    axis.set_ylabel("Gb/s")
-    axis.legend(fontsize=7)
-    kernel("6c", "6(c) by rules, 256 a class", "rules")
-    kernel("7a", "7(a) by classes, 32,768 rules", "classes")
-    kernel("7b", "7(b) by full classes, 1,024 rules in 128 classes", "full classes")
-    kernel("7c", "7(c) by classes that match a header, 1,024 rules", "classes that match")
-    kernel("8", "8 by fields, 1,024 rules in 128 classes", "fields", log=False)
-    axis = places.pop(0)
-    nine = [r for r in paced if r["figure"] == "9"]
-    for i, rate in enumerate(order(r["input-gbps"] for r in nine)):
-        own = [r for r in nine if r["input-gbps"] == rate]
-        axis.plot([r["packet-bytes"] for r in own], [r["gbps"] for r in own], marker=MARKERS[i], color=COLORS[i], label=f"{rate:.0f} Gb/s offered")
-    axis.plot([64], [40], linestyle="none", marker="o", markersize=9, markerfacecolor="none", color="#000000", label="paper: 40 Gb/s at 64 B in 100 us; longer ones took 500 us and more")
-    axis.set_title("9 Bloom search on an ACL set, at most 100 us more delay", fontsize=10)
-    axis.set_xlabel("bytes of a packet")
-    axis.set_ylabel("Gb/s")
-    axis.set_yscale("log")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    ten = [r for r in paced if r["figure"] == "10" and r["per-second"] > 0]
-    small = [r for r in ten if r["set"] == ten[0]["set"]]
-    lines(axis, f"10 {ten[0]['set']}, 64 B, by the bound on the delay", "us, p99 of what a batch's first packet waits", [(r["engine"], r["delay-us"], r["per-second"] * WIRE_BITS) for r in small])
-    axis.axhline(limits["16"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
-    axis.plot([128], [40], linestyle="none", marker="o", markersize=9, markerfacecolor="none", color=color["bloom"], label="paper: Bloom without I/O, beyond 100 us")
-    axis.plot([1000], [27], linestyle="none", marker="s", markersize=9, markerfacecolor="none", color=color["bloom"], label="paper: Bloom, tuple with I/O")
-    axis.set_ylabel("Gb/s")
-    axis.legend(fontsize=7)
-    return plot
-
-
 def main():
     if len(sys.argv) == 1:
-        draw_pages(pathlib.Path(__file__).parent / "gpu", COLORS, MARKERS, {"nf-times": kernels, "latency": latency, "profile": profile})
+        draw_pages(
+            pathlib.Path(__file__).parent / "gpu", COLORS, MARKERS,
+            {"nf-times": kernels, "latency": latency, "profile": profile},
+        )
         return
     names = [pathlib.Path(name) for name in sys.argv[1:-1]]
     files = [json.loads(name.read_text()) for name in names]
-    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile, "chain-profiles": chain_profiles}
+    kinds = {
+        "sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels,
+        "results": chain, "lookups": rules, "samples": profile, "chain-profiles": chain_profiles,
+    }
     if all(name.stem.startswith(("gaviss-", "gen-", "thesis-")) for name in names):
         plot = papers(Measured({name.stem: file for name, file in zip(names, files)}), COLORS, MARKERS)
     else:

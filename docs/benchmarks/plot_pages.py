@@ -141,7 +141,9 @@ def queues(records, colors, markers):
     own = {}
     for r in records[0]["results"]:
         if r["workers"] == 6:
-            own.setdefault(f"{r['what'].split(', ', 1)[1]}, {r['traffic']} B", {})[r["queues"]] = r["packets-per-second"]
+            own.setdefault(f"{r['what'].split(', ', 1)[1]}, {r['traffic']} B", {})[r["queues"]] = r[
+                "packets-per-second"
+            ]
     lines(axis, colors, markers, [(what, list(of), [n / of[8] for n in of.values()]) for what, of in own.items()])
     axis.set_xscale("log", base=2)
     axis.set_xticks([2, 4, 8, 16, 32], ["2", "4", "8", "16", "32"])

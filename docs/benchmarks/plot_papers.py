@@ -1,4 +1,5 @@
-"""Twins of the papers' figures: what scripts/bench-papers measured, with hollow marks and dashed lines for what the papers' texts say."""
+"""Twins of the papers' figures: what scripts/bench-papers measured, with hollow marks and dashed lines for what the
+papers' texts say."""
 import matplotlib.pyplot as plt
 
 from papers import CHAINS, PAPER, WIRE_BITS, less, over, settled
@@ -11,7 +12,10 @@ def bars(axis, groups, labels, values, colors):
     width = 0.8 / len(labels)
     for k, label in enumerate(labels):
         places = [i + (k - len(labels) / 2 + 0.5) * width for i in range(len(groups))]
-        axis.bar(places, [v if v is not None else 0 for v in values[label]], width, label=label, color=colors[k % len(colors)])
+        axis.bar(
+            places, [v if v is not None else 0 for v in values[label]], width, label=label,
+            color=colors[k % len(colors)],
+        )
     axis.set_xticks(range(len(groups)), groups, fontsize=8)
 
 
@@ -25,14 +29,20 @@ class Twins:
 
     def by_size(self, axis, sizes, value, unit):
         for c, chain in CHAINS.items():
-            axis.plot(range(len(sizes)), [value(c, chain, s) for s in sizes], marker=self.marker[c], color=self.color[c], label=f"{c} {chain.replace('+', ' → ')}")
+            axis.plot(
+                range(len(sizes)), [value(c, chain, s) for s in sizes], marker=self.marker[c], color=self.color[c],
+                label=f"{c} {chain.replace('+', ' → ')}",
+            )
         axis.set_xticks(range(len(sizes)), sizes)
         axis.set_xlabel("frame, bytes without CRC")
         axis.set_ylabel(unit)
 
     def gaviss_5(self, axis):
         sizes = self.m.sizes("gaviss-5")
-        self.by_size(axis, sizes, lambda c, chain, s: self.m.results("gaviss-5", chain=chain, traffic=s)[0]["gbps"], "Gb/s (hollow: the paper's most)")
+        self.by_size(
+            axis, sizes, lambda c, chain, s: self.m.results("gaviss-5", chain=chain, traffic=s)[0]["gbps"],
+            "Gb/s (hollow: the paper's most)",
+        )
         for c, most in PAPER["gaviss-5"].items():
             axis.plot([len(sizes) - 1], [most], color=self.color[c], **HOLLOW)
 
@@ -42,8 +52,10 @@ class Twins:
         self.by_size(axis, sizes, lambda c, chain, s: gains[c, s], "times as fast as without sharing")
         for i, s in enumerate(sizes):
             low, high = PAPER["gaviss-6"]["small" if int(s) <= 256 else "all"]
-            axis.plot([i, i], [low, high], color="#555555", linestyle="--", marker="o", markersize=9, markerfacecolor="none",
-                      label="the paper, from chain to chain" if i == 0 else None)
+            axis.plot(
+                [i, i], [low, high], color="#555555", linestyle="--", marker="o", markersize=9,
+                markerfacecolor="none", label="the paper, from chain to chain" if i == 0 else None,
+            )
 
     def gaviss_7(self, axis):
         sizes = self.m.sizes("gaviss-7")
@@ -59,7 +71,10 @@ class Twins:
 
     def band(self, axis, limits):
         for value in limits:
-            axis.axhline(value, linestyle="--", color="#555555", label="the paper, least and most" if value == limits[0] else None)
+            axis.axhline(
+                value, linestyle="--", color="#555555",
+                label="the paper, least and most" if value == limits[0] else None,
+            )
 
     def gaviss_11(self, axis):
         curves = self.m.files["gaviss-11"]["curves"]
@@ -81,15 +96,23 @@ class Twins:
         bars(axis, list(CHAINS), list(saved), saved, self.colors)
         for i, c in enumerate(CHAINS):
             if c in PAPER["gaviss-12"]:
-                axis.plot([i + 0.2, i + 0.2], PAPER["gaviss-12"][c], color="#000000", marker="o", markersize=9, markerfacecolor="none", linestyle="--",
-                          label="the paper, p95" if i == 0 else None)
+                axis.plot(
+                    [i + 0.2, i + 0.2], PAPER["gaviss-12"][c], color="#000000", marker="o", markersize=9,
+                    markerfacecolor="none", linestyle="--", label="the paper, p95" if i == 0 else None,
+                )
         axis.set_ylabel("% less latency than without sharing")
 
     def gaviss_13(self, axis):
         ways = ("region", "selective")
         rates = {way: self.m.files[f"gaviss-13-{way}"]["results"][0] for way in ways}
-        axis.bar(["all", "without dropped"], [rates[way]["packets-per-second"] * 1e-6 for way in ways], 0.5, color=self.colors[:2])
-        axis.plot([1], [rates["region"]["packets-per-second"] * 1e-6 / PAPER["gaviss-13"]], color="#000000", label="the paper: all / 15.3", **HOLLOW)
+        axis.bar(
+            ["all", "without dropped"], [rates[way]["packets-per-second"] * 1e-6 for way in ways], 0.5,
+            color=self.colors[:2],
+        )
+        axis.plot(
+            [1], [rates["region"]["packets-per-second"] * 1e-6 / PAPER["gaviss-13"]], color="#000000",
+            label="the paper: all / 15.3", **HOLLOW,
+        )
         axis.set_ylabel("Mpkt/s, 200 of 1024 B a batch, 41 % dropped")
 
     def gen_6a(self, axis):
@@ -107,24 +130,41 @@ class Twins:
 
     def gen_6b(self, axis):
         names = {"fused": "gaviss-11", "pipelined": "gen-6b"}
-        late = {way: [self.m.loaded(name, CHAINS[c], "first")["p95"] for c in ("C2", "C4")] for way, name in names.items()}
+        late = {
+            way: [self.m.loaded(name, CHAINS[c], "first")["p95"] for c in ("C2", "C4")] for way, name in names.items()
+        }
         bars(axis, ["C2", "C4"], list(late), late, self.colors)
-        axis.plot([0, 1], [us * (1 - PAPER["gen-6b"] / 100) for us in late["pipelined"]], color="#000000", label="the paper: 33.7 % less", **HOLLOW)
+        axis.plot(
+            [0, 1], [us * (1 - PAPER["gen-6b"] / 100) for us in late["pipelined"]], color="#000000",
+            label="the paper: 33.7 % less", **HOLLOW,
+        )
         axis.set_ylabel("p95 in us at 20 Gb/s of 512 B")
 
     def gen_7(self, axis):
         step = [s for s in self.m.files["gaviss-11"]["steps"] if "series" in s][-1]
         series = step["series"]
-        axis.plot([p["ms"] for p in series], [p["received-packets-per-second"] * 1e-6 for p in series], color=self.colors[0], label="in")
-        axis.plot([p["ms"] for p in series], [p["sent-packets-per-second"] * 1e-6 for p in series], color=self.colors[1], label="out")
+        axis.plot(
+            [p["ms"] for p in series], [p["received-packets-per-second"] * 1e-6 for p in series],
+            color=self.colors[0], label="in",
+        )
+        axis.plot(
+            [p["ms"] for p in series], [p["sent-packets-per-second"] * 1e-6 for p in series], color=self.colors[1],
+            label="out",
+        )
         axis.set_xlabel(f"ms around a step from 10 to 40 Gb/s, C4, 512 B; {settled(step)[0]:.1f} ms")
         axis.set_ylabel("Mpkt/s; dotted: packets of a batch / 100")
-        axis.plot([p["ms"] for p in series], [p["batch-packets"] / 100 for p in series], ":", color=self.colors[2], label="batch / 100")
+        axis.plot(
+            [p["ms"] for p in series], [p["batch-packets"] / 100 for p in series], ":", color=self.colors[2],
+            label="batch / 100",
+        )
 
     def thesis_47(self, axis):
         for i, name in enumerate(("full-path", "master-worker")):
             rows = self.m.results("thesis-4.7-" + name)
-            axis.plot([r["workers"] for r in rows], [r["packets-per-second"] * WIRE_BITS * 1e-9 for r in rows], marker=self.markers[i], color=self.colors[i], label=name)
+            axis.plot(
+                [r["workers"] for r in rows], [r["packets-per-second"] * WIRE_BITS * 1e-9 for r in rows],
+                marker=self.markers[i], color=self.colors[i], label=name,
+            )
         axis.axhline(PAPER["thesis-4.7"], linestyle="--", color=self.colors[1], label="the thesis: master-worker")
         axis.set_xlabel("workers; mirror, 64 B")
         axis.set_ylabel("Gb/s on the wire")
@@ -135,9 +175,15 @@ class Twins:
         late = axis.twinx()
         for i, chain in enumerate(("mirror", "router")):
             rows = [self.m.results(n, chain=chain)[0] for n in names]
-            axis.plot(sizes, [r["packets-per-second"] * 1e-6 for r in rows], marker=self.markers[i], color=self.colors[i], label=chain)
+            axis.plot(
+                sizes, [r["packets-per-second"] * 1e-6 for r in rows], marker=self.markers[i], color=self.colors[i],
+                label=chain,
+            )
             late.plot(sizes, [r["latency-us"]["p50"] for r in rows], ":", marker=self.markers[i], color=self.colors[i])
-            axis.axvline(PAPER["thesis-4.10"][chain], linestyle="--", color=self.colors[i], label=f"the thesis: enough for {chain}")
+            axis.axvline(
+                PAPER["thesis-4.10"][chain], linestyle="--", color=self.colors[i],
+                label=f"the thesis: enough for {chain}",
+            )
         axis.set_xscale("log", base=2)
         axis.set_xlabel("most packets of a batch; 128 B, 4 workers")
         axis.set_ylabel("Mpkt/s")
@@ -152,7 +198,10 @@ class Twins:
         axis.set_ylabel("Mpkt/s; 64 B, one worker, batches of 1024")
 
     def thesis_414(self, axis):
-        ways = {"fused, packed": "packed by the CPU", "fused, gather": "gathered by a kernel", "fused, zero-copy": "zero-copy"}
+        ways = {
+            "fused, packed": "packed by the CPU", "fused, gather": "gathered by a kernel",
+            "fused, zero-copy": "zero-copy",
+        }
         chains = ("mirror", "router")
         rates = {ways[w]: [self.m.way(c, w)["packets-per-second"] * 1e-6 for c in chains] for w in ways}
         bars(axis, chains, list(rates), rates, self.colors)
@@ -161,28 +210,48 @@ class Twins:
     def thesis_bytes(self, axis):
         names = list(dict.fromkeys(way["way"] for way in self.m.files["thesis-4.14"]["ways"]))
         rows = [self.m.way("router", name) for name in names]
-        for key, label, color, left in (("bytes-to-device-per-packet", "there", self.colors[0], 0), ("bytes-to-host-per-packet", "back", self.colors[1], 1)):
-            axis.barh(range(len(names)), [r[key] for r in rows], 0.6, left=[left * r["bytes-to-device-per-packet"] for r in rows], color=color, label=label)
+        for key, label, color, left in (
+            ("bytes-to-device-per-packet", "there", self.colors[0], 0),
+            ("bytes-to-host-per-packet", "back", self.colors[1], 1),
+        ):
+            axis.barh(
+                range(len(names)), [r[key] for r in rows], 0.6,
+                left=[left * r["bytes-to-device-per-packet"] for r in rows], color=color, label=label,
+            )
         axis.set_yticks(range(len(names)), names, fontsize=8)
         axis.set_xlabel("bytes of a packet of 64 B over the bus; router")
 
     def thesis_latency(self, axis):
-        names = {"thesis-4.14-copies": "packed, copied", "thesis-4.14-zero-copy": "zero-copy", "thesis-4.12-launches": "launches", "thesis-4.12-persistent": "persistent"}
-        rows = {p: [self.m.results(n)[0]["latency-us"][p] if self.m.has(n) else None for n in names] for p in ("p50", "p99")}
+        names = {
+            "thesis-4.14-copies": "packed, copied", "thesis-4.14-zero-copy": "zero-copy",
+            "thesis-4.12-launches": "launches", "thesis-4.12-persistent": "persistent",
+        }
+        rows = {
+            p: [self.m.results(n)[0]["latency-us"][p] if self.m.has(n) else None for n in names] for p in ("p50", "p99")
+        }
         bars(axis, list(names.values()), list(rows), rows, self.colors)
         axis.set_ylabel("us at 100 Mb/s; mirror, 64 B, one worker")
 
     def thesis_45(self, axis):
         for i, (name, label) in enumerate((("thesis-4.5-contiguous", "GPU, contiguous"), ("thesis-4.5", "GPU, mbufs"))):
             rows = self.m.results(name)
-            axis.plot(range(len(rows)), [r["gbps"] for r in rows], marker=self.markers[i], color=self.colors[i], label=f"{label}, {rows[0]['workers']} workers")
+            axis.plot(
+                range(len(rows)), [r["gbps"] for r in rows], marker=self.markers[i], color=self.colors[i],
+                label=f"{label}, {rows[0]['workers']} workers",
+            )
         rows = self.m.results("thesis-4.5-cpu")
         for i, workers in enumerate(sorted({r["workers"] for r in rows})):
             own = [r for r in rows if r["workers"] == workers]
-            axis.plot(range(len(own)), [r["gbps"] for r in own], "--", marker=self.markers[2 + i], color=self.colors[2 + i], label=f"CPU, {workers} cores")
+            axis.plot(
+                range(len(own)), [r["gbps"] for r in own], "--", marker=self.markers[2 + i], color=self.colors[2 + i],
+                label=f"CPU, {workers} cores",
+            )
         sizes = self.m.sizes("thesis-4.5")
         for (on_cpu, size), text in PAPER["thesis-4.5"].items():
-            axis.plot([sizes.index(size)], [float(text.split()[0])], color=self.colors[3 if on_cpu else 1], label=f"the thesis: {'CPU' if on_cpu else 'GPU'} {text}", **HOLLOW)
+            axis.plot(
+                [sizes.index(size)], [float(text.split()[0])], color=self.colors[3 if on_cpu else 1],
+                label=f"the thesis: {'CPU' if on_cpu else 'GPU'} {text}", **HOLLOW,
+            )
         axis.set_xticks(range(len(sizes)), sizes)
         axis.set_xlabel("frame, bytes without CRC")
         axis.set_ylabel("Gb/s of CRC-32 set")
@@ -190,9 +259,17 @@ class Twins:
     def watts(self, axis, names):
         first = self.m.results(list(names)[0])
         groups = [f"{r['chain']}\n{r['traffic']} B" for r in first]
-        power = {label: [r.get("power", {}).get("gpu", {}).get("watts") for r in self.m.results(name)] for name, label in names.items()}
+        power = {
+            label: [r.get("power", {}).get("gpu", {}).get("watts") for r in self.m.results(name)]
+            for name, label in names.items()
+        }
         bars(axis, groups, list(power), power, self.colors)
-        idle = [r["power"]["gpu"]["idle-watts"] for name in names for r in self.m.results(name) if "idle-watts" in r.get("power", {}).get("gpu", {})]
+        idle = [
+            r["power"]["gpu"]["idle-watts"]
+            for name in names
+            for r in self.m.results(name)
+            if "idle-watts" in r.get("power", {}).get("gpu", {})
+        ]
         if idle:
             axis.axhline(sum(idle) / len(idle), linestyle="--", color="#555555", label="idle")
         axis.set_ylabel("watts of the GPU's board; one worker")
@@ -208,20 +285,36 @@ class Twins:
         rows = self.m.results("thesis-4.16")
         for i, (chain, size) in enumerate(dict.fromkeys((r["chain"], r["traffic"]) for r in rows)):
             own = [r for r in rows if (r["chain"], r["traffic"]) == (chain, size)]
-            axis.plot([r["workers"] for r in own], [r["gbps"] for r in own], marker=self.markers[i], color=self.colors[i], label=f"{chain}, {size} B")
-            late.plot([r["workers"] for r in own], [r.get("power", {}).get("gpu", {}).get("watts", float("nan")) for r in own], ":", color=self.colors[i])
+            axis.plot(
+                [r["workers"] for r in own], [r["gbps"] for r in own], marker=self.markers[i], color=self.colors[i],
+                label=f"{chain}, {size} B",
+            )
+            late.plot(
+                [r["workers"] for r in own],
+                [r.get("power", {}).get("gpu", {}).get("watts", float("nan")) for r in own], ":",
+                color=self.colors[i],
+            )
         axis.set_xlabel("queues, each filled by a worker, with a kernel that stays")
         axis.set_ylabel("Gb/s")
         late.set_ylabel("watts of the GPU (dotted)")
 
     def thesis_418(self, axis):
-        names = sorted((n for n in self.m.files if n.startswith("thesis-4.18-") and n != "thesis-4.18-tables"), key=lambda n: int(n.split("-")[2]))
+        names = sorted(
+            (n for n in self.m.files if n.startswith("thesis-4.18-") and n != "thesis-4.18-tables"),
+            key=lambda n: int(n.split("-")[2]),
+        )
         routes = [int(n.split("-")[2]) for n in names]
         for i, (label, on_cpu) in enumerate((("GPU", False), ("CPU", True))):
             rows = [next(r for r in self.m.results(n) if (r["device"] == "cpu") == on_cpu) for n in names]
-            axis.plot(routes, [r["packets-per-second"] * WIRE_BITS * 1e-9 for r in rows], marker=self.markers[i], color=self.colors[i], label=label)
+            axis.plot(
+                routes, [r["packets-per-second"] * WIRE_BITS * 1e-9 for r in rows], marker=self.markers[i],
+                color=self.colors[i], label=label,
+            )
             paper = PAPER["thesis-4.18"]
-            axis.plot([int(n) for n in paper], [p[label.lower()] for p in paper.values()], color=self.colors[i], label=f"the thesis: {label}", **HOLLOW)
+            axis.plot(
+                [int(n) for n in paper], [p[label.lower()] for p in paper.values()], color=self.colors[i],
+                label=f"the thesis: {label}", **HOLLOW,
+            )
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel("routes, one after the other; 64 B, 4 workers")
@@ -245,7 +338,10 @@ PANELS = [
     ("thesis 4.12: launches or a kernel that stays", Twins.thesis_412, ["thesis-4.12", "thesis-4.14"]),
     ("thesis 4.14: ways in", Twins.thesis_414, ["thesis-4.14"]),
     ("thesis 4.14: bytes over the bus by way", Twins.thesis_bytes, ["thesis-4.14"]),
-    ("thesis 4.12, 4.14: latency at a fixed rate", Twins.thesis_latency, ["thesis-4.14-copies", "thesis-4.12-launches"]),
+    (
+        "thesis 4.12, 4.14: latency at a fixed rate", Twins.thesis_latency,
+        ["thesis-4.14-copies", "thesis-4.12-launches"],
+    ),
     ("thesis 4.13: watts by control flow", Twins.thesis_413, ["thesis-4.13-launches", "thesis-4.13-persistent"]),
     ("thesis 4.15: watts by transfer", Twins.thesis_415, ["thesis-4.15-copies", "thesis-4.15-zero-copy"]),
     ("thesis 4.16, 4.17: queues", Twins.thesis_416, ["thesis-4.16"]),

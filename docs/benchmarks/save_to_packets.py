@@ -4,8 +4,8 @@ the clock, and of processors' time.
 usage: save_to_packets.py PREFIX/bin/millrace FILE.json        (`make install PREFIX=…` before)
 
 cold: nothing is built; the watch starts, reads Millrace's headers for the first time, builds, and runs a chain, which
-ends after 100 packets. warm: a chain runs; device.hpp is saved with a change, built, tested by its table, and is at work
-in the chain: the least and the most of five saves.
+ends after 100 packets. warm: a chain runs; device.hpp is saved with a change, built, tested by its table, and is at
+work in the chain: the least and the most of five saves.
 """
 import pathlib
 import shutil
@@ -60,8 +60,10 @@ def measured(watch, begin, spent, words):
 def measure(millrace, folder):
     millrace = pathlib.Path(millrace).resolve()
     shutil.copytree(TREE, folder / "sources")
-    subprocess.run(["cmake", "-S", "sources", "-B", "ttl", f"-DCMAKE_PREFIX_PATH={millrace.parents[1]}"], cwd=folder, check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["cmake", "-S", "sources", "-B", "ttl", f"-DCMAKE_PREFIX_PATH={millrace.parents[1]}"], cwd=folder, check=True,
+        stdout=subprocess.DEVNULL,
+    )
     begin = time.monotonic()
     watch = Watch(millrace, folder, "count: 100")
     cold = measured(watch, begin, 0, "the chain ended with status 0")
@@ -79,7 +81,9 @@ def measure(millrace, folder):
         warm.append(measured(watch, begin, spent, "is at work"))
     watch.end()
     by = lambda key: [one[key] for one in warm]
-    return {"cold": cold, "warm": {key: {"least": min(by(key)), "most": max(by(key))} for key in ("ms", "processor-ms")}}
+    return {
+        "cold": cold, "warm": {key: {"least": min(by(key)), "most": max(by(key))} for key in ("ms", "processor-ms")},
+    }
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A capture of HTTP-like connections, many at once, each from its SYN to its FINs: streams_capture.py OUT.pcap [HOW]
 
-2,000 connections, 200 at a time, 48,000 frames; a request of about 400 B, and an answer of 14 kB in segments of 1,400 B.
-Words are those of a text that Debian and Ubuntu have. HOW answers are sent: as they are, or `chunked`, or `gzip`."""
+2,000 connections, 200 at a time, 48,000 frames; a request of about 400 B, and an answer of 14 kB in segments of 1,400
+B. Words are those of a text that Debian and Ubuntu have. HOW answers are sent: as they are, or `chunked`, or `gzip`."""
 import gzip
 import random
 import struct
@@ -58,8 +58,11 @@ def connection(number):
     yield say(1, SYN_ACK)
     yield say(0, ACK)
     path = text(60).replace(b" ", b"/")
-    yield say(0, PSH_ACK, b"GET /" + path + b" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux "
-              b"x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nCookie: " + text(150) + b"\r\n\r\n")
+    yield say(
+        0, PSH_ACK,
+        b"GET /" + path + b" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux "
+        b"x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nCookie: " + text(150) + b"\r\n\r\n",
+    )
     answer = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html\r\n" + sent(text(ANSWER))
     for at in range(0, len(answer), SEGMENT):
         yield say(1, PSH_ACK, answer[at:at + SEGMENT])

@@ -9,9 +9,9 @@ What stands between one of these lines and `<!-- end -->` is made from the files
     <!-- commits -->           the same where a page has files of several commits
     <!-- section NAME -->      in papers.md: section_NAME of tables_thesis.py, of files of papers/; nothing without them
 
-A record that is not there leaves a line that says so, but for sections. --check changes nothing and fails where a page says something
-else than its files, where a plot was drawn of other files, and where a record does not count: method.md, "What makes a
-figure count".
+A record that is not there leaves a line that says so, but for sections. --check changes nothing and fails where a page
+says something else than its files, where a plot was drawn of other files, and where a record does not count: method.md,
+"What makes a figure count".
 FOLDER is where the pages are, unless it is this file's.
 """
 
@@ -31,8 +31,10 @@ import tables_thesis
 from records import Missing, Refused, digest, lines_of
 
 PAPERS = "papers.md"  # whose records are in papers/
-PAGES = [PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "latency.md", "several-gpus.md", "sharing.md",
-         "tenants.md", "method.md"]
+PAGES = [
+    PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "latency.md", "several-gpus.md",
+    "sharing.md", "tenants.md", "method.md",
+]
 
 
 def machine_of(record):
@@ -151,7 +153,9 @@ class Page:
 def find_table(name):
     """The function that makes a table."""
     own = "table_" + name.replace("-", "_")
-    for module in (tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing, tables_tenants):
+    for module in (
+        tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing, tables_tenants,
+    ):
         if hasattr(module, own):
             return getattr(module, own)
     raise Refused(f"no table is called {name}")

@@ -1,6 +1,8 @@
 """The tables of latency.md."""
 
-from records import PLOTS, STAGES, Missing, basis, curve_results, frame, grounded, million, optional, rules_of, stages_of
+from records import (
+    PLOTS, STAGES, Missing, basis, curve_results, frame, grounded, million, optional, rules_of, stages_of,
+)
 
 
 def table_kernels(page):

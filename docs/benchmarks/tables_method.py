@@ -111,7 +111,8 @@ def table_once(page):
         rates = {key: million(sum(values) / len(values)) for key, values in own.items()}
         sizes = {None: "none is long", 4 << 20: "from 4 MiB", 0: "all are"}
         return (
-            "; ".join(f"{name}: {rates[size, '512']}, {rates[size, '1518']}" for size, name in sizes.items()) + " Mpkt/s"
+            "; ".join(f"{name}: {rates[size, '512']}, {rates[size, '1518']}" for size, name in sizes.items())
+            + " Mpkt/s"
         )
 
     def no_sharing(record):

@@ -7,11 +7,15 @@ TUNNELS = (1, 16, 256, 1024, 16384)
 CIPHERS = ("aes-128-ctr", "aes-256-ctr", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm")
 
 
-HEAD = ["bare patterns, Mpkt/s", "of the bus", "rules, Mpkt/s", "of the bus", "CPU, bare", "CPU, rules", "GPU to CPU, rules"]
+HEAD = [
+    "bare patterns, Mpkt/s", "of the bus", "rules, Mpkt/s", "of the bus", "CPU, bare", "CPU, rules",
+    "GPU to CPU, rules",
+]
 
 
 def compared(page, prefix, gpu, traffic=None):
-    """Cells of HEAD: bare patterns and rules on the GPU, by the records that end so, and on the CPU where it has run."""
+    """Cells of HEAD: bare patterns and rules on the GPU, by the records that end so, and on the CPU where it has
+    run."""
     wanted = {"traffic": traffic} if traffic else {}
     bare, rules = (page.results(f"{prefix}{what}{gpu}", **wanted)[0] for what in ("-bare", ""))
     cells = [cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
@@ -36,7 +40,9 @@ def table_rules_parts(page):
     rows = []
     for size in SIZES:
         before, after = (page.results(record, traffic=size)[0] for record in ("rules-before", "rules"))
-        cells = [cell for r in (before, after) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
+        cells = [
+            cell for r in (before, after) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")
+        ]
         ratio = after["packets-per-second"] / before["packets-per-second"]
         rows.append([f"{size} B" if size.isdigit() else "IMIX", *cells, f"{ratio:.2f}"])
     return lines_of(["frame", "whole, Mpkt/s", "of the bus", "in parts, Mpkt/s", "of the bus", "ratio"], rows)
@@ -50,7 +56,10 @@ def table_rules_counters(page):
         ("cycles until the last packet, thousands", lambda m: f"{m['cycles-elapsed'] / 1000:.0f}"),
         ("instructions of a warp, a packet", lambda m: f"{m['instructions'] / packets:,.0f}"),
         ("look-ups of the instruction cache that missed, a packet", lambda m: f"{m['icc-misses'] / packets:.0f}"),
-        ("cycles between two instructions of a warp", lambda m: f"{m['cycles-of-a-warp-between-two-instructions']:.1f}"),
+        (
+            "cycles between two instructions of a warp",
+            lambda m: f"{m['cycles-of-a-warp-between-two-instructions']:.1f}",
+        ),
     ]
     head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
     return lines_of(head, [[name, *map(of, measured)] for name, of in facts])
@@ -76,7 +85,9 @@ def table_rules_flows(page):
     rows = []
     for what, record in FLOWS:
         cells = [page.results(record, traffic=size)[0] for size in ("512", "1518")]
-        rows.append([what, *(text for r in cells for text in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}"))])
+        rows.append(
+            [what, *(text for r in cells for text in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}"))]
+        )
     return lines_of(["what is kept of flows", "512 B, Mpkt/s", "of the bus", "1518 B, Mpkt/s", "of the bus"], rows)
 
 
@@ -109,6 +120,8 @@ def table_cpu_tunnels(page):
 def table_cpu_ciphers(page):
     rows = []
     for size in ("64", "512", "1518"):
-        rates = [page.results(f"cpu-cipher-{one}", workers=16, traffic=size)[0]["packets-per-second"] for one in CIPHERS]
+        rates = [
+            page.results(f"cpu-cipher-{one}", workers=16, traffic=size)[0]["packets-per-second"] for one in CIPHERS
+        ]
         rows.append([f"{size} B", *map(million, rates)])
     return lines_of(["frame", *CIPHERS], rows)

@@ -83,8 +83,10 @@ def section_thesis_crc(page):
     workers = page.results("thesis-4.5")[0]["workers"]
     lines = [
         *paragraph(
-            "**4.5, CRC** (4.4: `bench chain --chain crc`, CRC-32 set, held against the CPU's). The thesis: 50 Gb/s by 16 "
-            "CPU cores, and 80 Gb/s by a GPU that one core feeds, at 1024 B. Here the whole frame crosses the bus there and "
+            "**4.5, CRC** (4.4: `bench chain --chain crc`, CRC-32 set, held against the CPU's). The thesis: 50 Gb/s "
+            "by 16 "
+            "CPU cores, and 80 Gb/s by a GPU that one core feeds, at 1024 B. Here the whole frame crosses the bus "
+            "there and "
             "back; the CPU half of a portable program is intel-ipsec-mb. Mpkt/s, and Gb/s of frames that came in:"
         ),
         "",
@@ -102,7 +104,8 @@ def section_thesis_crc(page):
         ),
         "",
         *paragraph(
-            "**4.10, CRC by batch** (4.7: 128 B, 4 workers). The thesis: 256 packets of a batch are enough. Here, Mpkt/s "
+            "**4.10, CRC by batch** (4.7: 128 B, 4 workers). The thesis: 256 packets of a batch are enough. Here, "
+            "Mpkt/s "
             "and p50:"
         ),
         "",
@@ -134,9 +137,12 @@ def section_thesis_watts(page):
         )
     return [
         *paragraph(
-            "**4.13 and 4.15, watts** (4.8, 4.9; one worker, batches of up to 1,024). The thesis, of a board of 70 W: a "
-            "kernel that stays takes up to 15 W more for light work and 5 W more for CRC; zero-copy 10 W more for light "
-            "work, and no more for CRC. Here, average watts of the whole board by NVML, and Mpkt/s. With the device opened "
+            "**4.13 and 4.15, watts** (4.8, 4.9; one worker, batches of up to 1,024). The thesis, of a board of 70 W: "
+            "a "
+            "kernel that stays takes up to 15 W more for light work and 5 W more for CRC; zero-copy 10 W more for "
+            "light "
+            "work, and no more for CRC. Here, average watts of the whole board by NVML, and Mpkt/s. With the device "
+            "opened "
             f"and no packet: {idle(records)}."
         ),
         "",
@@ -169,7 +175,8 @@ def section_thesis_queues(page):
     return [
         *paragraph(
             "**4.16 and 4.17, queues** (4.10). The thesis' NIC fills up to 8 queues in the GPU's memory, a block of 32 "
-            "threads for each: throughput grows with them, to 2 Gb/s of CRC with 8, at 40 W, 50 W for its mirror at 1024 B. "
+            "threads for each: throughput grows with them, to 2 Gb/s of CRC with 8, at 40 W, 50 W for its mirror at "
+            "1024 B. "
             "Here a worker of the CPU fills each queue, with a kernel that stays; Gb/s of frames and watts of the GPU "
             f"({idle([record])}):"
         ),
@@ -177,8 +184,10 @@ def section_thesis_queues(page):
         *lines_of(["queues", *queues], rows),
         "",
         *paragraph(
-            f"**4.11, batches of queues** (4.7: 128 B, 8 queues there, {batches[0][0]['workers']} here). The thesis, its "
-            "mirror: 8 Gb/s and 100 us with batches of 32, 11 Gb/s and 1.5 ms with 2,048. Here, with p50 and p99 at that "
+            f"**4.11, batches of queues** (4.7: 128 B, 8 queues there, {batches[0][0]['workers']} here). The thesis, "
+            f"its "
+            "mirror: 8 Gb/s and 100 us with batches of 32, 11 Gb/s and 1.5 ms with 2,048. Here, with p50 and p99 at "
+            "that "
             "rate:"
         ),
         "",
@@ -201,23 +210,30 @@ def section_thesis_linear(page):
         ratio = gpu["packets-per-second"] / cpu["packets-per-second"] if cpu["packets-per-second"] else None
         rows.append(
             [f"{routes:,}"]
-            + [f"{r['packets-per-second'] * 1e-6:.3g}, {r['packets-per-second'] * WIRE_BITS * 1e-9:.2g}" for r in (gpu, cpu)]
+            + [
+                f"{r['packets-per-second'] * 1e-6:.3g}, {r['packets-per-second'] * WIRE_BITS * 1e-9:.2g}"
+                for r in (gpu, cpu)
+            ]
             + [cell(ratio), paper.get(routes, "")]
         )
     gpu, cpu = (of("thesis-4.18-tables", on_cpu) for on_cpu in (False, True))
     workers = gpu["workers"]
     return [
         *paragraph(
-            f"**4.18, lookup one route after the other** (4.11: 64 B, batches of up to 1,024, {workers} workers; `engine: "
-            "linear`, nearly all routes compared for each packet). The thesis: 20 Gb/s on both for few routes; the GPU's "
-            "gain grows with the routes up to 10,000, and shrinks beyond. Here, Mpkt/s, and Gb/s with preamble, gap and CRC:"
+            f"**4.18, lookup one route after the other** (4.11: 64 B, batches of up to 1,024, {workers} workers; "
+            f"`engine: "
+            "linear`, nearly all routes compared for each packet). The thesis: 20 Gb/s on both for few routes; the "
+            "GPU's "
+            "gain grows with the routes up to 10,000, and shrinks beyond. Here, Mpkt/s, and Gb/s with preamble, gap "
+            "and CRC:"
         ),
         "",
         *lines_of(["routes", "GPU", f"CPU, {workers} cores", "GPU to CPU", "the thesis, Gb/s: GPU, CPU"], rows),
         "",
         *paragraph(
             f"By the router's own tables (`dir-24-8`), whatever the number of routes, it is "
-            f"{million(gpu['packets-per-second'])} Mpkt/s on the GPU and {million(cpu['packets-per-second'])} on the CPU, by "
+            f"{million(gpu['packets-per-second'])} Mpkt/s on the GPU and {million(cpu['packets-per-second'])} on the "
+            f"CPU, by "
             "rte_fib, in the same run."
         ),
         *origin(page, what),
@@ -233,7 +249,8 @@ def section_thesis_missing(page):
         except Missing as missing:
             chosen = " ".join(dict.fromkeys("-".join(name.split("-")[:2]) for name in names))
             lines += paragraph(
-                f"- thesis {what}: not measured yet, there is no {missing}; `scripts/bench-papers FOLDER cuda 0.25 {chosen}`",
+                f"- thesis {what}: not measured yet, there is no {missing}; `scripts/bench-papers FOLDER cuda 0.25 "
+                f"{chosen}`",
                 "  ",
             )
     return lines

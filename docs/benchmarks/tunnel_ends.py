@@ -10,16 +10,21 @@ import sys
 import one_core
 
 MACS = "macs: {dst: '02:00:00:00:00:01', src: '02:00:00:00:00:02'}"
-KINDS = {"gre": lambda i: f"gre, key: {i}", "vxlan": lambda i: f"vxlan, vni: {i}, {MACS}",
-         "geneve": lambda i: f"geneve, vni: {i}, {MACS}", "gtp-u": lambda i: f"gtp-u, teid-in: {i + 1}, teid-out: {i + 1}"}
+KINDS = {
+    "gre": lambda i: f"gre, key: {i}", "vxlan": lambda i: f"vxlan, vni: {i}, {MACS}",
+    "geneve": lambda i: f"geneve, vni: {i}, {MACS}", "gtp-u": lambda i: f"gtp-u, teid-in: {i + 1}, teid-out: {i + 1}",
+}
 COUNTS = (1, 16, 256, 1024, 16384)
 PACKETS = 2_000_000
 
 
 def configuration(kind, count):
-    text = ("version: 1\nports:\n  in: {source: {size: 64, flows: 65536, addresses: {src: 192.168.0.0/16, dst: 10.0.0.0/8}, "
-            f"count: {PACKETS}}}}}\n  out: {{sink: {{}}}}\nchains:\n  c: {{input: in, output: out, nfs: [tunnel: {{\n"
-            "    local: 192.0.2.1, tunnels: {\n")
+    text = (
+        "version: 1\nports:\n  in: "
+        "{source: {size: 64, flows: 65536, addresses: {src: 192.168.0.0/16, dst: 10.0.0.0/8}, "
+        f"count: {PACKETS}}}}}\n  out: {{sink: {{}}}}\nchains:\n  c: {{input: in, output: out, nfs: [tunnel: {{\n"
+        "    local: 192.0.2.1, tunnels: {\n"
+    )
     bits = (count - 1).bit_length()
     for i in range(count):
         first = i << (24 - bits)

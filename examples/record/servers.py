@@ -30,7 +30,10 @@ GREETINGS = {
     11211: b"",
 }
 UDP_PORTS = (69, 123, 137, 161, 514, 1900, 5060, 5353, 11211, 4789)
-REPLIES = {25: b"250 ok\r\n", 21: b"331 go on\r\n", 23: b"Password: ", 4444: b"uid=0(root) gid=0(root)\n# ", 6379: b"+OK\r\n"}
+REPLIES = {
+    25: b"250 ok\r\n", 21: b"331 go on\r\n", 23: b"Password: ", 4444: b"uid=0(root) gid=0(root)\n# ",
+    6379: b"+OK\r\n",
+}
 
 
 def address_of(name):

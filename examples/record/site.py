@@ -23,7 +23,9 @@ for number in range(12):
 (folder / "archive.bin").write_bytes(rng.randbytes(90_000))
 # Markers of our own where real traffic would carry malware.
 (folder / "sample.bin").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + rng.randbytes(500))
-(folder / "setup.bin").write_bytes(b"MZ\x90\x00" + bytes(56) + b"\x80\x00\x00\x00" + b"This program cannot be run in DOS mode." + rng.randbytes(400))
+(folder / "setup.bin").write_bytes(
+    b"MZ\x90\x00" + bytes(56) + b"\x80\x00\x00\x00" + b"This program cannot be run in DOS mode." + rng.randbytes(400)
+)
 (folder / "invoice.bin").write_bytes(b"MILLRACE-TEST-MARKER:8c1e5f07:NOT-A-VIRUS\n" + prose(60).encode())
 (folder / "shell.html").write_text("uid=0(root) gid=0(root) groups=0(root)\n")
 (folder / "listing.html").write_text("<title>Index of /backup</title><h1>Index of /backup</h1>" + prose(30))

@@ -14,13 +14,17 @@ _millrace() {
     done
 
     case $previous in
-        -d | --device) [[ $command == tenant ]] && { mapfile -t COMPREPLY < <(compgen -W "auto process gpu" -- "$current"); return; }
+        -d | --device)
+            [[ $command == tenant ]] &&
+                { mapfile -t COMPREPLY < <(compgen -W "auto process gpu" -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1 cuda+cpu" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 2 4 8 32" -- "$current"); return ;;
         --isolation) mapfile -t COMPREPLY < <(compgen -W "none checked fenced" -- "$current"); return ;;
         --window | --guard | --budget | --shared) return ;;
         --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
-        --mode) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return; }
+        --mode)
+            [[ $command == bench ]] &&
+                { mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -W "fused persistent" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
@@ -33,16 +37,20 @@ _millrace() {
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite | --ptx | --function | --manager | --options) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite | --ptx | \
+            --function | --manager | --options) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
-        --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
+        --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | \
+            --burst | --buffers | --patterns) return ;;
         --flows | --tunnels | --chains | --share | --shares | --latency | --most | --step | --descriptors) return ;;
         --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --by) mapfile -t COMPREPLY < <(compgen -W "bytes packets duration" -- "$current"); return ;;
         --only) mapfile -t COMPREPLY < <(compgen -W "domains batch fence victim killed mixes" -- "$current"); return ;;
         --limit | --match | --seconds | --mixes | --kills | --routes) return ;;
-        --json) [[ $command == doctor || $command == show || $command == verify ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
+        --json)
+            [[ $command == doctor || $command == show || $command == verify ]] ||
+                { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
     local options="--help"

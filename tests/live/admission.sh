@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Promises of chains that have no room: `check` and `run` refuse them in the same words, with the run's workers, and a file that is read
-# again and promises too much changes nothing. What was measured is made up. usage: admission.sh MILLRACE
+# Promises of chains that have no room: `check` and `run` refuse them in the same words, with the run's workers, and a
+# file that is read again and promises too much changes nothing. What was measured is made up. usage: admission.sh
+# MILLRACE
 set -u
 millrace=$(realpath "$1")
 folder=$(mktemp -d /tmp/millrace-admission-XXXXXX)

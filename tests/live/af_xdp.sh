@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A client and a server in their default settings, offloads and all, with firewall -> router on af_xdp ports between them;
-# and what is left of these ports when the program is killed.
+# A client and a server in their default settings, offloads and all, with firewall -> router on af_xdp ports between
+# them; and what is left of these ports when the program is killed.
 # usage: af_xdp.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -50,7 +50,8 @@ start() {
     grep -q "CAP_BPF" "$folder/millrace.log" && skip "XDP programs are not allowed here"
     failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1
 }
-second() { ip netns exec $middle "$millrace" run "$folder/live.yaml" --output "$folder/second" > "$folder/second.log" 2>&1; }
+second() { ip netns exec $middle "$millrace" run "$folder/live.yaml" \
+    --output "$folder/second" > "$folder/second.log" 2>&1; }
 # The interfaces, but for counters and what changes by itself.
 interfaces() { ip -n $middle -details link show type veth; }
 unchanged() { interfaces | diff "$folder/before" -; }
@@ -61,7 +62,8 @@ figure() { python3 -c "import json, sys; e = json.load(open(sys.argv[1]))['end']
 big_pings() {
     local length
     for length in 1472 1473 2952 2953 8191 16384 65507; do
-        in_client ping -c 2 -i 0.02 -W 2 -s $length 192.0.2.10 | grep -q ' 2 received' || { echo "not with $length"; return 1; }
+        in_client ping -c 2 -i 0.02 -W 2 -s $length 192.0.2.10 | grep -q ' 2 received' ||
+            { echo "not with $length"; return 1; }
     done
 }
 
@@ -78,7 +80,8 @@ expect "fragments pass, up to the longest ping" big_pings
 expect "pings from the server pass" in_server ping -c 5 -i 0.05 -W 1 10.0.10.10
 expect "TCP passes with the offloads as they are" stream 2
 expect "and not at a crawl" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
-echo "        $(figure "f\"{e['sum_received']['bits_per_second'] / 1e6:.0f} Mb/s, {e['sum_sent']['retransmits']} retransmissions\"")"
+text="f\"{e['sum_received']['bits_per_second'] / 1e6:.0f} Mb/s, {e['sum_sent']['retransmits']} retransmissions\""
+echo "        $(figure "$text")"
 
 kill -KILL $running
 wait $running 2> /dev/null
@@ -90,7 +93,8 @@ expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "which leaves the interfaces as they were, too" within 2 unchanged
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
-expect "what the hosts left to a card was finished" report 'all(p["kind"] == "af_xdp" and p["details"]["checksum-finished"] > 0 for p in r["ports"])'
+expect "what the hosts left to a card was finished" report \
+    'all(p["kind"] == "af_xdp" and p["details"]["checksum-finished"] > 0 for p in r["ports"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

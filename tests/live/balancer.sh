@@ -58,7 +58,8 @@ start_servers() {
         ip netns exec $server python3 -u -m http.server --directory "$folder/$number" $((8080 + number)) > "$folder/$number.log" 2>&1 &
         processes+=($!)
     done
-    within 10 ip netns exec $server curl -sf http://10.0.0.11:8091/name && within 10 ip netns exec $server curl -sf http://10.0.0.12:8092/name
+    within 10 ip netns exec $server curl -sf http://10.0.0.11:8091/name &&
+        within 10 ip netns exec $server curl -sf http://10.0.0.12:8092/name
 }
 
 in_client() { ip netns exec $client "$@"; }
@@ -66,14 +67,17 @@ fetch() { in_client curl -sf --max-time 5 "http://192.0.2.10/$1"; }
 # names COUNT: who answers so many connections.
 names() { local n; for ((n = 0; n < $1; ++n)); do fetch name || return 1; done | sort | uniq -c; }
 both_answer() {
-    names 60 > "$folder/names" && cat "$folder/names" && awk '/server/ { ++servers; if ($1 < 12) few = 1 } END { exit !(servers == 2 && !few) }' "$folder/names"
+    names 60 > "$folder/names" && cat "$folder/names" &&
+        awk '/server/ { ++servers; if ($1 < 12) few = 1 } END { exit !(servers == 2 && !few) }' "$folder/names"
 }
-only_first_answers() { names 20 > "$folder/names" && cat "$folder/names" && grep -q '^ *20 server 11$' "$folder/names"; }
+only_first_answers() { names 20 > "$folder/names" && cat "$folder/names" &&
+    grep -q '^ *20 server 11$' "$folder/names"; }
 show_has_both() {
     "$millrace" show back-ends --socket "$folder/millrace.sock" > "$folder/shown" && cat "$folder/shown" &&
         grep -q '10.0.0.11:8091' "$folder/shown" && grep -q '10.0.0.12:8092' "$folder/shown"
 }
-large_arrives() { fetch large > "$folder/got" && { cmp -s "$folder/got" "$folder/11/large" || cmp -s "$folder/got" "$folder/12/large"; }; }
+large_arrives() { fetch large > "$folder/got" && { cmp -s "$folder/got" "$folder/11/large" ||
+    cmp -s "$folder/got" "$folder/12/large"; }; }
 log_says() { grep -q -- "$1" "$folder/millrace.log"; }
 
 make_network || skip "this machine does not allow network namespaces with virtual interfaces"

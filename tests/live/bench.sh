@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace bench` told to stop: what it has measured by then is checked and written, and its exit status says that it is not all.
+# `millrace bench` told to stop: what it has measured by then is checked and written, and its exit status says that it
+# is not all.
 # usage: bench.sh MILLRACE
 set -u
 millrace=$(realpath "$1")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`millrace bench tenants` in a small form: what it writes is whole, every packet is accounted for, and tenants were where
-they should be. usage: bench_tenants.py MILLRACE DEVICE PLACE [EMULATED]. EMULATED: the program that makes a GPU believe."""
+"""`millrace bench tenants` in a small form: what it writes is whole, every packet is accounted for, and tenants were
+where they should be. usage: bench_tenants.py MILLRACE DEVICE PLACE [EMULATED]. EMULATED: the program that makes a GPU
+believe."""
 import json
 import math
 import os
@@ -28,8 +29,14 @@ def check(holds, what):
 
 def bench(name, *options):
     file = folder / f"{name}.json"
-    done = subprocess.run([*emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20", "--routes", "20",
-                           "--sizes", "128", "--mixes", "2", "--kills", "1", "--json", file, *FUNCTIONS, *options], capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            *emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20",
+            "--routes", "20", "--sizes", "128", "--mixes", "2", "--kills", "1", "--json", file, *FUNCTIONS, *options,
+        ],
+        capture_output=True,
+        text=True,
+    )
     if "NVRTC" in done.stderr + done.stdout:
         print(f"SKIPPED: {done.stderr[-500:]}")
         sys.exit(77)
@@ -63,8 +70,15 @@ for part, name in (("domains", "one domain, fused"), ("domains", "tenants, nothi
 check(0 <= figure("mixes", "intervals in which promises were kept") <= 100, "no share")
 if on_gpu:
     for name in ("mirror, none, kernels", "mirror, checked, kernels", "mirror, fenced, with copies"):
-        check(any(one["name"] == name and one["value"] > 0 for one in made["figures"]), f"the fence has no figure '{name}'")
-    added = {one["isolation"]: one["added"] for one in made["figures"] if one["part"] == "fence" and one.get("function") == "mirror"}
+        check(
+            any(one["name"] == name and one["value"] > 0 for one in made["figures"]),
+            f"the fence has no figure '{name}'",
+        )
+    added = {
+        one["isolation"]: one["added"]
+        for one in made["figures"]
+        if one["part"] == "fence" and one.get("function") == "mirror"
+    }
     check(added["none"] == 0 < added["fenced"] < added["checked"], f"isolation adds {added}")
 
 # What is counted, by what stands in the file alone.
@@ -78,18 +92,26 @@ for scene in scenes:
         check(chain["dropped"] == sum(chain["dropped-by"].values()) and chain["in-flight"] == 0, f"{name}: {chain}")
         check(chain["received"] > 0, f"{name}: nothing came: {chain}")
     for tenant in scene["tenants"]:
-        check(tenant["packets"] == tenant["answered"] + sum(tenant["absent"].values()) + tenant["in-flight"], f"{name}: {tenant}")
+        check(
+            tenant["packets"] == tenant["answered"] + sum(tenant["absent"].values()) + tenant["in-flight"],
+            f"{name}: {tenant}",
+        )
         if tenant["name"] in ("neighbour", "mortal"):
             continue
         check(tenant["state"] == "attached" and tenant["attached"] == 1, f"{name}: {tenant}")
-        check(tenant["runs-on"].startswith(place), f"{name}: {tenant} is not on {place}") if not scene["name"].startswith("in its process") else None
+        check(tenant["runs-on"].startswith(place), f"{name}: {tenant} is not on {place}") if not scene[
+            "name"
+        ].startswith("in its process") else None
         wanted = tenant["batches"] if tenant["runs-on"] != "process" else 0
         check(tenant["gpu-batches"] == wanted and tenant["batches"] > 0, f"{name}: {tenant} went elsewhere")
         if scene["part"] == "domains" or scene["name"].endswith("in its chain"):
             check(tenant["chain-batches"] == wanted, f"{name}: {tenant} was not in one piece with its chain")
 killed = next(scene for scene in scenes if scene["name"] == "SIGKILL")
 mortal = next(tenant for tenant in killed["tenants"] if tenant["name"] == "mortal")
-check(mortal["attached"] == 2 and mortal["misdeeds"].get("gone") == 1, f"it was not killed, or did not come back: {mortal}")
+check(
+    mortal["attached"] == 2 and mortal["misdeeds"].get("gone") == 1,
+    f"it was not killed, or did not come back: {mortal}",
+)
 if not on_gpu:
     check(figure("victim", "alone, p99") > 0, "the victim has no packets")
     flood = next(scene for scene in scenes if scene["name"].endswith("nobody asked for"))
@@ -102,7 +124,10 @@ if not on_gpu:
 mixes = [mix for mix in made["mixes"] if "refused" not in mix]
 check(len(mixes) == 2, f"{len(mixes)} mixes")
 for mix in mixes:
-    check(2 <= len(mix["tenants"]) <= 8 and len({tenant["tenant"] for tenant in mix["tenants"]}) == len(mix["tenants"]), mix)
+    check(
+        2 <= len(mix["tenants"]) <= 8 and len({tenant["tenant"] for tenant in mix["tenants"]}) == len(mix["tenants"]),
+        mix,
+    )
     for tenant in mix["tenants"]:
         check(0 < tenant["offered"] <= tenant["rate"] and tenant["intervals"] + tenant["beyond"] > 0, tenant)
 
@@ -116,22 +141,39 @@ def tenants_of(mixes):
 
 
 check(tenants_of(some["mixes"])[:1] == tenants_of(made["mixes"])[:1], "a seed gives other mixes the next time")
-done = subprocess.run([*emulated, millrace, "bench", "tenants", "--device", device, "--chain", "nids"], capture_output=True, text=True)
+done = subprocess.run(
+    [*emulated, millrace, "bench", "tenants", "--device", device, "--chain", "nids"], capture_output=True, text=True
+)
 check(done.returncode == 1 and "no function of this benchmark" in done.stderr, done.stderr)
 
 # Told to stop it tells what it has, ends its tenants, and leaves nothing behind.
 (folder / "tmp").mkdir()
-bench_process = subprocess.Popen([*emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20", "--routes",
-                                  "20", *FUNCTIONS, "--only", "mixes", "--json", folder / "stopped.json"], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder / "tmp")})
+bench_process = subprocess.Popen(
+    [
+        *emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20", "--routes",
+        "20", *FUNCTIONS, "--only", "mixes", "--json", folder / "stopped.json",
+    ],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    env={**os.environ, "TMPDIR": str(folder / "tmp")},
+)
 for line in bench_process.stderr:
     if "mixes: 1 of" in line:
         break
-children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(bench_process.pid)], capture_output=True, text=True).stdout.split()
+children = subprocess.run(
+    ["ps", "-o", "pid=", "--ppid", str(bench_process.pid)], capture_output=True, text=True
+).stdout.split()
 bench_process.send_signal(signal.SIGINT)
 out, _ = bench_process.communicate(timeout=60)
-check(bench_process.returncode == 1 and "stopped before its end" in out, f"stopped, it ends with {bench_process.returncode}: {out}")
+check(
+    bench_process.returncode == 1 and "stopped before its end" in out,
+    f"stopped, it ends with {bench_process.returncode}: {out}",
+)
 check(json.loads((folder / "stopped.json").read_text())["stopped"], "the JSON does not say that it was stopped")
-check(len(children) >= 8 and not any(pathlib.Path(f"/proc/{child}").exists() for child in children), f"tenants are left: {children}")
+check(
+    len(children) >= 8 and not any(pathlib.Path(f"/proc/{child}").exists() for child in children),
+    f"tenants are left: {children}",
+)
 check(not any((folder / "tmp").iterdir()), "temporary files are left")
 print(f"{len(made['figures'])} figures, {len(scenes)} scenes: every packet is accounted for")

@@ -37,14 +37,17 @@ printf 'version: 1\nports: {a: {pcap: wireless.pcap}, b: {sink: {}}}\nchains: {x
 for command in "check wireless.yaml" "run wireless.yaml --quiet --output wireless"; do
     # shellcheck disable=SC2086
     "$millrace" $command > said 2> warned || { cat warned; fail "$command fails"; }
-    grep -q "wireless.yaml:2:.*warning: link type IEEE802_11" warned || fail "$command says nothing of a capture that gives no packet"
+    grep -q "wireless.yaml:2:.*warning: link type IEEE802_11" warned ||
+        fail "$command says nothing of a capture that gives no packet"
 done
-# Lines are shown of the configuration, whatever its mode, and of no other file that not everybody may read: one may name
-# any file, and who runs the program need not be who reads what it says.
+# Lines are shown of the configuration, whatever its mode, and of no other file that not everybody may read: one may
+# name any file, and who runs the program need not be who reads what it says.
 printf 'root:$6$saltsalt$hash:19000:0:99999:7:::\n%.0s' 1 2 3 4 5 6 7 8 9 > secret
-for name in "firewall: {file: secret}" "firewall: {classbench: secret}" "nids: {rules: [secret]}" "switch: {file: secret}" \
+for name in "firewall: {file: secret}" "firewall: {classbench: secret}" "nids: {rules: [secret]}" \
+    "switch: {file: secret}" \
     "router: {routes: [secret], next-hops: {a: {port: b}}}"; do
-    printf 'version: 1\nports: {a: {source: {}}, b: {sink: {}}}\nchains: {x: {input: a, output: b, nfs: [%s]}}\n' "$name" > named.yaml
+    printf 'version: 1\nports: {a: {source: {}}, b: {sink: {}}}\nchains: {x: {input: a, output: b, nfs: [%s]}}\n' \
+        "$name" > named.yaml
     chmod 600 secret named.yaml
     "$millrace" check named.yaml > said 2>&1 && fail "$name: no mistake was found"
     if [[ $EUID -eq 0 ]]; then grep -q 'saltsalt$hash' said && fail "$name: shows a line that is not for everybody"; fi
@@ -60,7 +63,8 @@ grep -q '^    firwall: {}' said || fail "a line of the configuration is not show
 [[ -s results/b.pcap && ! -e b.pcap ]] || fail "the capture is not in the output folder"
 # Without /sys DPDK has no processors to count, and a page of words for that.
 if [[ $EUID -eq 0 ]] && unshare -m true 2> /dev/null; then
-    unshare -m bash -c 'mount -t tmpfs none /sys && exec "$0" run good.yaml --quiet --output without' "$millrace" > said 2>&1 && fail "it runs without /sys"
+    unshare -m bash -c 'mount -t tmpfs none /sys && exec "$0" run good.yaml --quiet --output without' \
+        "$millrace" > said 2>&1 && fail "it runs without /sys"
     [[ $(wc -l < said) -eq 1 ]] && grep -q "mount /sys" said || fail "it does not say that /sys is missing"
 fi
 echo "check tells all, and writes nothing"

@@ -50,8 +50,10 @@ in_inside() { ip netns exec $inside "$@"; }
 in_outside() { ip netns exec $outside "$@"; }
 start_servers() {
     head -c 8000000 /dev/urandom > "$folder/large"
-    ip netns exec $outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
-    ip netns exec $inside python3 -u -m http.server --directory "$folder" 8081 > "$folder/inside.log" 2>&1 & processes+=($!)
+    ip netns exec $outside python3 -u -m http.server --directory "$folder" \
+        8080 > "$folder/http.log" 2>&1 & processes+=($!)
+    ip netns exec $inside python3 -u -m http.server --directory "$folder" \
+        8081 > "$folder/inside.log" 2>&1 & processes+=($!)
     ip netns exec $outside iperf3 --server > "$folder/iperf3.log" 2>&1 & processes+=($!)
     within 30 in_outside curl -sf http://192.0.2.10:8080/border.yaml &&
         within 30 in_inside curl -sf http://10.0.0.10:8081/border.yaml
@@ -83,7 +85,8 @@ assert s.recv(100) == b"ereht"'
 flows() { "$millrace" show flows --socket "$folder/millrace.sock" "$@"; }
 flows_have_it() {
     in_inside ping -c 1 -W 2 192.0.2.10 > "$folder/shown" &&
-        flows --match 'tcp from 10.0.0.10 to any port 8080' --by packets --limit 5 > "$folder/shown" && cat "$folder/shown" &&
+        flows --match 'tcp from 10.0.0.10 to any port 8080' --by packets --limit 5 > "$folder/shown" &&
+            cat "$folder/shown" &&
         grep -q 'tcp *10.0.0.10 .*192.0.2.10 *8080' "$folder/shown" &&
         flows --match 'icmp' --json | python3 -c '
 import json, sys
@@ -94,7 +97,8 @@ assert rows and all(row["protocol"] == "icmp" and row["source"] == "10.0.0.10" f
 make_network || skip "this machine does not allow network namespaces with virtual interfaces"
 configuration
 start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
-ip netns exec $middle "$millrace" run "$folder/border.yaml" --device "$device" --socket "$folder/millrace.sock" --output "$folder/out" \
+ip netns exec $middle "$millrace" run "$folder/border.yaml" --device "$device" \
+    --socket "$folder/millrace.sock" --output "$folder/out" \
     --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
 running=$!
 processes+=($running)
@@ -112,7 +116,8 @@ refuse "nor an answer to a ping" in_outside ping -c 2 -i 0.2 -W 1 10.0.0.10
 expect "'millrace show flows' has the connections" flows_have_it
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
-expect "drops are those of the firewall" report 'c["drops"].get("firewall.deny", 0) >= 3 and c["drops"].get("conntrack.invalid", 0) < c["received-packets"] / 1000'
+expect "drops are those of the firewall" report \
+    'c["drops"].get("firewall.deny", 0) >= 3 and c["drops"].get("conntrack.invalid", 0) < c["received-packets"] / 1000'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

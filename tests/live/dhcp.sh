@@ -17,7 +17,8 @@ make_addresses() { ip -n $middle address add 10.0.10.1/24 dev lan0; }
 serve() {
     ip netns exec $server dnsmasq --no-daemon --conf-file=/dev/null --port=0 --interface=eth0 --bind-interfaces \
         --dhcp-range=192.0.2.50,192.0.2.50,255.255.255.0,2m --dhcp-option=option:router,192.0.2.10 \
-        --dhcp-option=option:dns-server --dhcp-leasefile="$folder/leases" --log-dhcp --pid-file= > "$folder/dnsmasq.log" 2>&1 &
+        --dhcp-option=option:dns-server --dhcp-leasefile="$folder/leases" \
+            --log-dhcp --pid-file= > "$folder/dnsmasq.log" 2>&1 &
     server_process=$!
     processes+=($server_process)
 }
@@ -31,7 +32,8 @@ acknowledged() { grep -c 'DHCPACK' "$folder/dnsmasq.log"; }
 renewed() {
     local before
     before=$(acknowledged)
-    within 5 test -s "$folder/dhclient.pid" && kill "$(< "$folder/dhclient.pid")" && dhclient -1 -v && (($(acknowledged) > before)) && has_address
+    within 5 test -s "$folder/dhclient.pid" && kill "$(< "$folder/dhclient.pid")" && dhclient -1 -v &&
+        (($(acknowledged) > before)) && has_address
 }
 
 start_router

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Linux cuts packets, Millrace puts them together, judges them by their ports and cuts them again for a smaller MTU, Linux
-# puts them together: three network namespaces, IPv4 and IPv6, datagrams of all sizes and both ways.
+# Linux cuts packets, Millrace puts them together, judges them by their ports and cuts them again for a smaller MTU,
+# Linux puts them together: three network namespaces, IPv4 and IPv6, datagrams of all sizes and both ways.
 # usage: fragments.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -24,8 +24,10 @@ make_network() {
     ip -n $client address add 10.0.0.1/24 dev eth0 && ip -n $server address add 10.0.0.2/24 dev eth0
     ip -n $client address add fd00::1/64 dev eth0 nodad && ip -n $server address add fd00::2/64 dev eth0 nodad
     local to
-    for to in 10.0.0.2 fd00::2; do ip -n $client neigh replace $to lladdr 02:00:00:00:20:10 dev eth0 nud permanent || return 1; done
-    for to in 10.0.0.1 fd00::1; do ip -n $server neigh replace $to lladdr 02:00:00:00:10:10 dev eth0 nud permanent || return 1; done
+    for to in 10.0.0.2 fd00::2; do ip -n $client neigh replace $to lladdr 02:00:00:00:20:10 dev eth0 nud permanent ||
+        return 1; done
+    for to in 10.0.0.1 fd00::1; do ip -n $server neigh replace $to lladdr 02:00:00:00:10:10 dev eth0 nud permanent ||
+        return 1; done
     # What Linux has found out of a path's MTU is not what this is about: it cuts as its own interface says.
     ip netns exec $client sysctl -qw net.ipv4.ip_no_pmtu_disc=1
 }

@@ -289,7 +289,9 @@ def by_tshark(messages, flows):
         sums[0] += sum(int(value) for value in of_packets.split(",") if value)
         sums[1] += sum(int(value) for value in of_octets.split(",") if value)
     expected = [sum(number(flow, element) for flow in flows) for element in (PACKETS, OCTETS)]
-    expect(count == len(flows) and sums == expected, f"tshark reads {count} flows, {sums}; sent {len(flows)}, {expected}")
+    expect(
+        count == len(flows) and sums == expected, f"tshark reads {count} flows, {sums}; sent {len(flows)}, {expected}"
+    )
     print(f"tshark reads {count} flows of {sums[0]} packets, as they were sent")
 
 
@@ -340,7 +342,8 @@ def without_collector():
 
 
 def source(count, rate, flows):
-    return f"{{source: {{count: {count}, rate: {rate}, flows: {flows}, addresses: {{src: 10.0.0.0/8, dst: 192.0.2.0/24}}}}}}"
+    addresses = "addresses: {src: 10.0.0.0/8, dst: 192.0.2.0/24}"
+    return f"{{source: {{count: {count}, rate: {rate}, flows: {flows}, {addresses}}}}}"
 
 
 def by_the_clock():

@@ -5,7 +5,8 @@
 set -u
 millrace=$(realpath "$1") source=$(realpath "$2") data=$3
 shift 3
-[[ -e $data/classbench/large/acl1_100k.xz ]] || { echo "SKIPPED: no rule sets and tables in '$data' (docs/data.md)"; exit 77; }
+[[ -e $data/classbench/large/acl1_100k.xz ]] ||
+    { echo "SKIPPED: no rule sets and tables in '$data' (docs/data.md)"; exit 77; }
 data=$(realpath "$data")
 folder=$(mktemp -d /tmp/millrace-largest-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
@@ -14,7 +15,8 @@ failures=0
 other=${MILLRACE_TEST_DEVICES:-sim}
 other=${other%%,*}
 
-# run_case NAME PACKETS: runs nf.yaml, the entry of `nfs:`, over so many packets of the recorded traffic on both devices.
+# run_case NAME PACKETS: runs nf.yaml, the entry of `nfs:`, over so many packets of the recorded traffic on both
+# devices.
 run_case() {
     local name=$1 packets=$2 device status begin
     {
@@ -191,6 +193,7 @@ PYTHON
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat nat64 tunnel policer ipfix balancer mirror crc
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat nat64 tunnel policer ipfix balancer \
+    mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

@@ -27,16 +27,20 @@ make_network() {
         ip -n $middle link set $name arp off up || return 1
     done
     in_middle sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 || return 1
-    ip -n $server link set eth0 address 02:00:00:00:20:10 && ip -n $client link set eth0 up && ip -n $server link set eth0 up
-    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 2001:db8:10::10/64 dev eth0 nodad || return 1
-    ip -n $server address add 192.0.2.10/24 dev eth0 && ip -n $server address add 2001:db8:20::10/64 dev eth0 nodad || return 1
+    ip -n $server link set eth0 address 02:00:00:00:20:10 && ip -n $client link set eth0 up &&
+        ip -n $server link set eth0 up
+    ip -n $client address add 10.0.10.10/24 dev eth0 &&
+        ip -n $client address add 2001:db8:10::10/64 dev eth0 nodad || return 1
+    ip -n $server address add 192.0.2.10/24 dev eth0 &&
+        ip -n $server address add 2001:db8:20::10/64 dev eth0 nodad || return 1
     ip -n $server address add 203.0.113.10/32 dev lo
     ip -n $client route add default via 10.0.10.1 && ip -n $client route add default via 2001:db8:10::1 || return 1
     ip -n $server route add default via 192.0.2.1 && ip -n $server route add default via 2001:db8:20::1
 }
 
 make_addresses() {
-    ip -n $middle address add 10.0.10.1/24 dev lan0 && ip -n $middle address add 2001:db8:10::1/64 dev lan0 nodad || return 1
+    ip -n $middle address add 10.0.10.1/24 dev lan0 && ip -n $middle address add 2001:db8:10::1/64 dev lan0 nodad ||
+        return 1
     ip -n $middle address add 192.0.2.1/24 dev wan0 && ip -n $middle address add 2001:db8:20::1/64 dev wan0 nodad
 }
 

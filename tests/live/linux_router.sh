@@ -54,9 +54,11 @@ expect "and goes with it" says_unreachable Net 203.0.113.10
 
 # soon MEDIAN: a change from a blackhole to a gateway and back lets packets through within so many milliseconds.
 soon() {
-    in_middle python3 "$here/convergence.py" change $client $middle $server 203.0.113.10 192.0.2.10 20 > "$folder/changes" || return 1
+    in_middle python3 "$here/convergence.py" change $client $middle $server 203.0.113.10 \
+        192.0.2.10 20 > "$folder/changes" || return 1
     cat "$folder/changes"
-    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["median-ms"] > float(sys.argv[2]))' "$folder/changes" "$1"
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["median-ms"] > float(sys.argv[2]))' \
+        "$folder/changes" "$1"
 }
 # A device gets new tables every 50 ms at most.
 case $device in cpu) bound=10 ;; *) bound=100 ;; esac
@@ -67,7 +69,8 @@ ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:99:99 dev wan0 nud per
 settle
 refuse "packets go to the MAC address that the kernel names" pings 192.0.2.10
 shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "$2"; }
-expect "'millrace show' has the kernel's neighbours" within 5 shows neighbours '192.0.2.10 *wan0 *02:00:00:00:99:99 *reachable'
+expect "'millrace show' has the kernel's neighbours" within 5 shows neighbours \
+    '192.0.2.10 *wan0 *02:00:00:00:99:99 *reachable'
 expect "'millrace show' has the kernel's routes" within 5 shows routes '192.0.2.0/24 *wan0 .*254'
 ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:20:10 dev wan0 nud permanent
 settle
@@ -79,7 +82,8 @@ settle
 expect "and served without the kernel" within 5 without_kernel pings 192.0.2.10
 
 ip -n $middle link set wan0 mtu 1300
-expect "the kernel says which packets are too big" says "mtu *= *1300" in_client ping -c 3 -i 0.1 -W 1 -M do -s 1400 192.0.2.10
+expect "the kernel says which packets are too big" says "mtu *= *1300" in_client ping -c 3 -i 0.1 -W 1 \
+    -M do -s 1400 192.0.2.10
 ip -n $middle link set wan0 mtu 1500
 in_client ip route flush cache
 expect "they pass again" within 3 in_client ping -c 1 -W 0.3 -M do -s 1400 192.0.2.10

@@ -62,7 +62,8 @@ start_servers() {
     done
     ip netns exec $server iperf3 --server > "$folder/iperf3.log" 2>&1 &
     processes+=($!)
-    within 10 in_server curl -sf http://192.0.2.10:8080/page.html && within 10 in_server curl -sf http://192.0.2.10:8081/page.html
+    within 10 in_server curl -sf http://192.0.2.10:8080/page.html &&
+        within 10 in_server curl -sf http://192.0.2.10:8081/page.html
 }
 
 # page PORT FROM: fetches the page of a port from one of the client's addresses.
@@ -129,7 +130,8 @@ expect "a changed rule is taken in under load" within 5 log_says "generation 2 i
 expect "what was closed is open" page 8081 10.0.10.10
 refuse "what was open is closed" page 8080 10.0.10.10
 expect "who was banned is welcome" in_client ping -c 2 -i 0.05 -W 1 -I 10.0.10.66 192.0.2.10
-if kill -0 $stream 2> /dev/null; then passed "all that while iperf3 was running"; else failed "iperf3 ended too early"; fi
+if kill -0 $stream 2> /dev/null; then passed "all that while iperf3 was running"
+else failed "iperf3 ended too early"; fi
 expect "iperf3 ends well" wait $stream
 expect "and never stood still" figures "$folder/second.json"
 echo "        $(figures "$folder/second.json")"
@@ -139,7 +141,8 @@ expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"]
 # Two lost SYNs or more, two pings.
 expect "the firewall's drops stand under firewall.deny" report 'c["drops"]["firewall.deny"] >= 5'
 expect "packets whose time was up stand under router.ttl-expired" report 'c["punts"]["router.ttl-expired"] == 3'
-expect "nothing else was dropped" report 'set(c["drops"]) <= {"exit.no-punt-port", "firewall.deny", "router.multicast", "router.martian"}'
+expect "nothing else was dropped" report \
+    'set(c["drops"]) <= {"exit.no-punt-port", "firewall.deny", "router.multicast", "router.martian"}'
 expect "long frames passed whole and checksums were finished" report 'all(r["ports"][i]["details"]["checksum-finished"] > 0 for i in (0, 1)) and r["ports"][0]["details"]["uncut-received"] > 10'
 expect "the report is of the second generation" report 'r["generation"] == 2'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }

@@ -24,14 +24,16 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 
-# two_hosts CLIENT MIDDLE SERVER: three network namespaces; from mr-lan and mr-wan in the middle one, cables to eth0 in the
-# others, with MAC addresses that configurations know. Offloads stay as the system sets them: hosts leave checksums and the
-# cutting of segments to a network card that is not there. Without IPv6, which would only add chatter of its own.
+# two_hosts CLIENT MIDDLE SERVER: three network namespaces; from mr-lan and mr-wan in the middle one, cables to eth0 in
+# the others, with MAC addresses that configurations know. Offloads stay as the system sets them: hosts leave checksums
+# and the cutting of segments to a network card that is not there. Without IPv6, which would only add chatter of its
+# own.
 two_hosts() {
     local client=$1 middle=$2 server=$3 name
     for name in "$@"; do
         ip netns add "$name" || return 1
-        ip netns exec "$name" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip netns exec "$name" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+            net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
         ip -n "$name" link set lo up
     done
     ip -n "$middle" link add mr-lan type veth peer name eth0 netns "$client" || return 1
@@ -49,8 +51,16 @@ failures=0
 passed() { echo "ok      $*"; }
 failed() { echo "FAILED  $*"; failures=$((failures + 1)); }
 # expect WHAT COMMAND...: the command succeeds;  refuse WHAT COMMAND...: it does not.
-expect() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi; }
-refuse() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi; }
+expect() {
+    local what=$1
+    shift
+    if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi
+}
+refuse() {
+    local what=$1
+    shift
+    if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi
+}
 # ends_in_order PROCESS: a run that is told to end does so, and has nothing to complain of.
 ends_in_order() {
     kill -TERM "$1"
@@ -62,8 +72,8 @@ within() {
     until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
 }
 
-# port_is_unreachable NAMESPACE ADDRESS PORT: a datagram is answered by an error. The socket is connected, and so hears of
-# errors only when they come from whom it is connected to.
+# port_is_unreachable NAMESPACE ADDRESS PORT: a datagram is answered by an error. The socket is connected, and so hears
+# of errors only when they come from whom it is connected to.
 port_is_unreachable() {
     ip netns exec "$1" python3 - "$2" "$3" << 'PYTHON'
 import socket, sys

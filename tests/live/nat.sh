@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Hosts inside that share an external address, a port that is forwarded to one of them, and a host outside: NAT and a router,
-# between network namespaces, with `millrace run` as the only way.
+# Hosts inside that share an external address, a port that is forwarded to one of them, and a host outside: NAT and a
+# router, between network namespaces, with `millrace run` as the only way.
 # usage: nat.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -51,8 +51,10 @@ in_inside() { ip netns exec $inside "$@"; }
 in_outside() { ip netns exec $outside "$@"; }
 start_servers() {
     head -c 8000000 /dev/urandom > "$folder/large"
-    ip netns exec $outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
-    ip netns exec $inside python3 -u -m http.server --directory "$folder" 8081 > "$folder/inside.log" 2>&1 & processes+=($!)
+    ip netns exec $outside python3 -u -m http.server --directory "$folder" \
+        8080 > "$folder/http.log" 2>&1 & processes+=($!)
+    ip netns exec $inside python3 -u -m http.server --directory "$folder" \
+        8081 > "$folder/inside.log" 2>&1 & processes+=($!)
     # Tells who asks by which address it sees them.
     ip netns exec $outside python3 -c '
 import socket
@@ -104,14 +106,16 @@ s.sendto(bytes(3500), ("192.0.2.10", 7000))
 assert s.recv(100).split()[2] == b"3500"'
 }
 flows_have_it() {
-    "$millrace" show flows --socket "$folder/millrace.sock" --match 'tcp from 10.0.0.10 to any port 8080' --limit 3 > "$folder/shown" &&
+    "$millrace" show flows --socket "$folder/millrace.sock" --match 'tcp from 10.0.0.10 to any port 8080' \
+        --limit 3 > "$folder/shown" &&
         cat "$folder/shown" && grep -q 'tcp *10.0.0.10 .*198.51.100.1 .*192.0.2.10 *8080' "$folder/shown"
 }
 
 make_network || skip "this machine does not allow network namespaces with virtual interfaces"
 configuration
 start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
-ip netns exec $middle "$millrace" run "$folder/home.yaml" --device "$device" --socket "$folder/millrace.sock" --output "$folder/out" \
+ip netns exec $middle "$millrace" run "$folder/home.yaml" --device "$device" \
+    --socket "$folder/millrace.sock" --output "$folder/out" \
     --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
 running=$!
 processes+=($running)
@@ -131,7 +135,8 @@ refuse "nor does a ping" in_outside ping -c 1 -W 1 198.51.100.1
 expect "'millrace show flows' has the mappings" flows_have_it
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
-expect "drops have the reasons that they should" report 'c["drops"].get("nat.no-mapping", 0) >= 2 and not {"nat.exhausted", "nat.fragment"} & set(c["drops"])'
+expect "drops have the reasons that they should" report \
+    'c["drops"].get("nat.no-mapping", 0) >= 2 and not {"nat.exhausted", "nat.fragment"} & set(c["drops"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

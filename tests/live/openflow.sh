@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts that reach each other through Millrace's switch because a controller, os-ken with a learning switch, tells it how:
-# three network namespaces, two pairs of virtual interfaces, af_packet ports.
+# Two hosts that reach each other through Millrace's switch because a controller, os-ken with a learning switch, tells
+# it how: three network namespaces, two pairs of virtual interfaces, af_packet ports.
 # usage: openflow.sh MILLRACE DEVICE PYTHON
 set -u
 millrace=$1 device=$2 python=$3
@@ -20,7 +20,8 @@ make_network() {
     local name
     for name in $one $middle $two; do
         ip netns add $name || return 1
-        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+            net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
         ip -n $name link set lo up
     done
     ip -n $middle link add mr-one type veth peer name eth0 netns $one || return 1
@@ -96,9 +97,15 @@ done < <(sort -u "$folder/results")
 
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 100'
-expect "what the controller sent is counted" report 'c["injected"] >= 2 and s["statistics"]["packet-outs"] == c["injected"] and s["statistics"]["flows"] >= 3'
+expect "what the controller sent is counted" report \
+    'c["injected"] >= 2 and s["statistics"]["packet-outs"] == c["injected"] and s["statistics"]["flows"] >= 3'
 expect "what went to it is counted" report 'c["punts"]["switch.controller"] == s["statistics"]["packet-ins"] + s["statistics"]["lost-packet-ins"] and s["statistics"]["packet-ins"] >= 2'
 expect "its flows are listed" grep -q "cookie=0x1ea4.*eth_dst=.*actions=output:" "$folder/out/flows.txt"
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; echo "--- the controller said:"; tail -n 40 "$folder/controller.log"; }
+if ((failures > 0)); then
+    echo "--- millrace said:"
+    cat "$folder"/millrace.*
+    echo "--- the controller said:"
+    tail -n 40 "$folder/controller.log"
+fi
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Firewall and router between hosts that are as the system makes them, offloads and all, with Linux as the control plane:
-# pings of every length, small datagrams at a rate, a TCP stream, and hosts that mean harm.
+# Firewall and router between hosts that are as the system makes them, offloads and all, with Linux as the control
+# plane: pings of every length, small datagrams at a rate, a TCP stream, and hosts that mean harm.
 # usage: ordinary_network.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -24,7 +24,8 @@ big_pings() {
     local length
     for length in 1472 1473 1480 2952 2953 4000 8191 16384 32768 50001 65506 65507; do
         in_client ping -c 2 -i 0.01 -W 1 -s $length "$1" | grep -q ' 2 received' ||
-            in_client ping -c 2 -i 0.2 -W 2 -s $length "$1" | grep -q ' 2 received' || { echo "not with $length"; return 1; }
+            in_client ping -c 2 -i 0.2 -W 2 -s $length "$1" | grep -q ' 2 received' ||
+                { echo "not with $length"; return 1; }
     done
 }
 # stream NAME OPTION...: iperf3 to the server; its figures go to NAME.json.
@@ -50,7 +51,8 @@ grown_by_less() {
     echo "from $before to $now kB"
     ((now - before < most))
 }
-# stops_growing KB COMMAND...: the first times touch memory that nothing had needed before; what is lost grows each time.
+# stops_growing KB COMMAND...: the first times touch memory that nothing had needed before; what is lost grows each
+# time.
 stops_growing() {
     local time
     for time in 1 2 3 4; do grown_by_less "$@" && return; done

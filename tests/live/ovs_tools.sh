@@ -31,7 +31,8 @@ certificate() {
         openssl x509 -req -in "$name.csr" -signkey "$name.key" -days 2 -out "$name.pem" \
             -extfile <(echo "basicConstraints=critical,CA:TRUE") 2> /dev/null
     else
-        openssl x509 -req -in "$name.csr" -CA "$issuer.pem" -CAkey "$issuer.key" -CAcreateserial -days 2 -out "$name.pem" 2> /dev/null
+        openssl x509 -req -in "$name.csr" -CA "$issuer.pem" -CAkey "$issuer.key" -CAcreateserial -days 2 \
+            -out "$name.pem" 2> /dev/null
     fi
 }
 { certificate ca "" && certificate other "" && certificate switch ca && certificate controller ca &&
@@ -93,7 +94,8 @@ expect "all others have gone" has 10
 printf 'flow add priority=9,ip,actions=output:1\ngroup add group_id=9,type=indirect,bucket=output:2\nflow add priority=8,ip,actions=group:9\n' > "$folder/bundle"
 expect "a bundle of flows and groups" ofctl bundle $switch "$folder/bundle"
 expect "its flows are there" has 12
-refuse "a bundle is refused whose last change is, as there is such a group already" ofctl bundle $switch "$folder/bundle"
+refuse "a bundle is refused whose last change is, as there is such a group already" ofctl bundle $switch \
+    "$folder/bundle"
 printf 'flow delete\nflow add priority=7,ip,actions=group:77\n' > "$folder/bad"
 refuse "and one that leads to a group that there is not" ofctl bundle $switch "$folder/bad"
 expect "which has changed nothing" has 12

@@ -107,12 +107,23 @@ def main():
     summary = {}
     for way, runs in results.items():
         good = [each for each in runs if "failed" not in each]
-        summary[way] = {"receive-cycles": statistics.median(each["cycles"] for each in good),
-                        "received-of-sent": round(statistics.median(each["received"] / each["sent"] for each in good), 3),
-                        "kpps": round(statistics.median(each["received"] for each in good) / seconds / 1e3)} if good \
+        summary[way] = (
+            {
+                "receive-cycles": statistics.median(each["cycles"] for each in good),
+                "received-of-sent": round(statistics.median(each["received"] / each["sent"] for each in good), 3),
+                "kpps": round(statistics.median(each["received"] for each in good) / seconds / 1e3),
+            }
+            if good
             else runs[0]
-    print(json.dumps({"device": device, "size": size, "seconds": seconds, "load": round(os.getloadavg()[0], 1), "ways": summary,
-                      "runs": results}))
+        )
+    print(
+        json.dumps(
+            {
+                "device": device, "size": size, "seconds": seconds, "load": round(os.getloadavg()[0], 1),
+                "ways": summary, "runs": results,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

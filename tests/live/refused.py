@@ -72,7 +72,8 @@ def packed_zeros():
 
 
 def zeros(gibibytes):
-    """Some kilobytes that unpack to so much: the same stream again and again, which are one file's to whoever reads it."""
+    """Some kilobytes that unpack to so much: the same stream again and again, which are one file's to whoever reads
+    it."""
     return lambda path: path.write_bytes(packed_zeros() * (gibibytes * 16))
 
 
@@ -118,8 +119,14 @@ case("60 MB of keys", lambda: CHAIN + "".join(f"key{i:07d}: v{i:07d}\n" for i in
 case("30 MB of one key", lambda: CHAIN + "x: " + "a" * 30000000 + "\n")
 case("30 MB in a line", lambda: CHAIN + "x: [" + "1," * 15000000 + "1]\n")
 case("70,000 chains", lambda: HEAD + "".join(f"  c{i}: {{}}\n" for i in range(70000)))
-case("70,000 functions", lambda: CHAIN + "    nfs:\n" + "".join(f"      - {{mirror: , name: m{i}}}\n" for i in range(70000)))
-case("1,000 functions", lambda: CHAIN + "    nfs:\n" + "".join(f"      - {{mirror: , name: m{i}}}\n" for i in range(1000)), refused=False)
+case(
+    "70,000 functions",
+    lambda: CHAIN + "    nfs:\n" + "".join(f"      - {{mirror: , name: m{i}}}\n" for i in range(70000)),
+)
+case(
+    "1,000 functions",
+    lambda: CHAIN + "    nfs:\n" + "".join(f"      - {{mirror: , name: m{i}}}\n" for i in range(1000)), refused=False,
+)
 
 # --- ports ---
 case("ports in a list", instead("ports:\n  lan: {pcap: t.pcap}\n  wan: {output: o.pcap}", "ports: §[lan, wan]"))
@@ -139,7 +146,10 @@ case("text as .xz", instead("t.pcap", "§bad.xz"), files={"bad.xz": "hello"})
 case("4 GB of zeros as .xz", instead("t.pcap", "§bomb.xz"), files={"bomb.xz": zeros(4)}, seconds=30)
 case("output over the input", instead("o.pcap", "§../t.pcap"))
 case("output over the input by a link", instead("o.pcap", "§../link.pcap"), files={"link.pcap": link_to("t.pcap")})
-case("output over the input by another name", instead("o.pcap", "§../hard.pcap"), files={"hard.pcap": other_name_of("t.pcap")})
+case(
+    "output over the input by another name", instead("o.pcap", "§../hard.pcap"),
+    files={"hard.pcap": other_name_of("t.pcap")},
+)
 case("output over the configuration", instead("o.pcap", "§../case.yaml"))
 case("output over rules", instead("o.pcap", "§../fw.rules") + "    nfs:\n      - firewall: {file: fw.rules}\n",
      files={"fw.rules": "permit tcp\n"})
@@ -219,15 +229,35 @@ case("firewall without its file", nf("firewall: {§file: }"))
 case("firewall rules in a map", nf("firewall: {rules: {§a: b}}"))
 case("an unknown option", nf("firewall: {§rulez: []}"))
 case("router prefix /33", nf("router: {routes: [{prefix: §10.0.0.0/33, via: a}], next-hops: {a: {port: wan}}}"))
-case("router without its next hop", nf("router: {routes: [{prefix: 10.0.0.0/8, via: §b}], next-hops: {a: {port: wan}}}"))
+case(
+    "router without its next hop", nf("router: {routes: [{prefix: 10.0.0.0/8, via: §b}], next-hops: {a: {port: wan}}}")
+)
 case("router MAC", nf('router: {routes: [], next-hops: {a: {mac: §"zz:00:00:00:00:00"}}}'))
 case("nids alerts into a folder", nf("nids: {eve: §/tmp, " + RULE + "}"))
 case("nids alerts into no folder", nf("nids: {eve: §nosuch/dir/eve.json, " + RULE + "}"))
-case("nids expression of 50,000 brackets", lambda: nf(
-    'nids: {rule: \'alert tcp any any -> any any (msg:"x"; pcre:"/' + "(" * 50000 + "a" + ")" * 50000 + '/"; sid:1;)\'}'), refused=False)
-case("nids variables in a circle", nf('nids: {variables: {A: $B, B: $A}, rule: \'alert tcp $A any -> any any (msg:"x"; sid:1;)\'}'))
-case("ipsec key of three digits", nf("ipsec: {sas: [{" + SA + ', key: §"123", nonce: "00000000", auth-key: "' + "0" * 40 + '"}]}'))
-case("ipsec keys in a folder", nf("ipsec: {keys: §kd, sas: [{" + SA + "}]}"), files={"kd": lambda path: os.mkdir(path, 0o700)})
+case(
+    "nids expression of 50,000 brackets",
+    lambda: nf(
+        'nids: {rule: \'alert tcp any any -> any any (msg:"x"; pcre:"/'
+        + "(" * 50000
+        + "a"
+        + ")" * 50000
+        + '/"; sid:1;)\'}'
+    ),
+    refused=False,
+)
+case(
+    "nids variables in a circle",
+    nf('nids: {variables: {A: $B, B: $A}, rule: \'alert tcp $A any -> any any (msg:"x"; sid:1;)\'}'),
+)
+case(
+    "ipsec key of three digits",
+    nf("ipsec: {sas: [{" + SA + ', key: §"123", nonce: "00000000", auth-key: "' + "0" * 40 + '"}]}'),
+)
+case(
+    "ipsec keys in a folder", nf("ipsec: {keys: §kd, sas: [{" + SA + "}]}"),
+    files={"kd": lambda path: os.mkdir(path, 0o700)},
+)
 case("ipsec mtu -1", nf("ipsec: {default: bypass, mtu: §-1}"))
 case("switch flow", nf("switch: {flows: [§'priority=99999999,actions=fly']}"))
 case("switch max-flows", nf("switch: {flows: ['actions=output:2'], max-flows: §4000000000}"))

@@ -22,7 +22,8 @@ print(json.dumps({name: s[name] for name in ("routes-ipv4", "routes-ipv6", "gene
 
 start_router
 if [[ -n $table ]]; then
-    tr -d '\r' < "$table" | sed '/:/s/.*/route add & via 2001:db8:20::10/; /:/!s/.*/route add & via 192.0.2.10/' > "$folder/batch"
+    tr -d '\r' < "$table" |
+        sed '/:/s/.*/route add & via 2001:db8:20::10/; /:/!s/.*/route add & via 192.0.2.10/' > "$folder/batch"
     ip -n $middle -force -batch "$folder/batch" > /dev/null 2>&1
 fi
 expect "the server is found" within 20 in_client ping -c 1 -W 0.5 192.0.2.10

@@ -13,7 +13,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 pings() { in_client ping -c 2 -i 0.1 -W 0.3 "$@"; }
 has_neighbour() { ip -n $middle neigh show "$1" dev wan0 | grep -q "$2"; }
 shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "$2"; }
-mac_of() { ip -n $middle -json link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])'; }
+mac_of() { ip -n $middle -json link show "$1" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])'; }
 
 # gratuitous_arp ADDRESS...: the server tells everybody that these are at its MAC address (RFC 826, RFC 5227).
 gratuitous_arp() {
@@ -90,7 +91,8 @@ refuse "without the other" shows routes '203.0.113.0/24 .*192.0.2.50'
 
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
-expect "the kernel was followed" report 's["malformed-messages"] == 0 and c["from-lan"]["punts"]["router.no-neighbour"] > 0'
+expect "the kernel was followed" report \
+    's["malformed-messages"] == 0 and c["from-lan"]["punts"]["router.no-neighbour"] > 0'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

@@ -18,7 +18,9 @@ shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "
 
 start_router
 ip -n $server address add 203.0.114.10/32 dev lo && ip -n $server address add 2001:db8:113::10/128 dev lo nodad
-for family in -4 -6; do expect "Linux looks in table 10, too ($family)" ip -n $middle $family rule add pref 100 lookup 10; done
+for family in -4 -6; do
+    expect "Linux looks in table 10, too ($family)" ip -n $middle $family rule add pref 100 lookup 10
+done
 expect "the main table has 203.0.114.0/24" ip -n $middle route add 203.0.114.0/24 via 192.0.2.10
 expect "the router answers for itself: table 255 is always followed" within 5 in_client ping -c 1 -W 0.5 10.0.10.1
 expect "Linux forwards by its main table" within 5 in_client ping -c 1 -W 0.5 203.0.114.10
@@ -47,7 +49,8 @@ ip -n $middle route replace blackhole 203.0.113.0/24 table 10
 settle
 refuse "a change there is followed" without_kernel pings 203.0.113.10
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "Millrace has forwarded, and accounts for all" report 'r["conserved"] and c["from-lan"]["nfs"][0]["outcomes"]["forward"]["packets"] >= 6'
+expect "Millrace has forwarded, and accounts for all" report \
+    'r["conserved"] and c["from-lan"]["nfs"][0]["outcomes"]["forward"]["packets"] >= 6'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

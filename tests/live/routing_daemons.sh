@@ -21,7 +21,13 @@ chmod 755 "$folder" && mkdir "$folder/frr" && chown frr:frr "$folder/frr" || exi
 cd "$folder" || exit 1
 
 # start NAME NAMESPACE COMMAND...: in the background, with its output in NAME.out and its number in $last.
-start() { local name=$1 where=$2; shift 2; ip netns exec "$where" "$@" > "$name.out" 2>&1 & last=$!; processes+=("$last"); }
+start() {
+    local name=$1 where=$2
+    shift 2
+    ip netns exec "$where" "$@" > "$name.out" 2>&1 &
+    last=$!
+    processes+=("$last")
+}
 vty() { vtysh --vty_socket "$folder/frr" -c "$1"; }
 bird_says() { birdc -s "$folder/bird.ctl" "$@"; }
 # plane: how many prefixes Millrace looks up.
@@ -121,7 +127,8 @@ bird_file() {
             if [[ $7 == eth0 ]]; then
                 for name in table flaps; do
                     [[ -f $name$family ]] || continue
-                    printf 'protocol static %s { disabled; ipv%s {};\ninclude "%s";\n}\n' $name$family $family $name$family
+                    printf 'protocol static %s { disabled; ipv%s {};\ninclude "%s";\n}\n' $name$family $family \
+                        $name$family
                 done
             else
                 # A router's own kernel: what is connected and what somebody else sets stays as it is.
@@ -162,7 +169,8 @@ start_bird() { start bird "$1" bird -f -c bird.conf -s "$folder/bird.ctl"; bird=
 # Asked of whichever speaks; both sides must have seen it for these to hold.
 bgp_is_up() { (($(bird_says show protocols | grep -c 'BGP.*Established') == 2)); }
 ospf_is_up() { vty "show ip ospf neighbor" | grep -q Full && bird_says show ospf neighbors ospf4 | grep -q -i full; }
-ospf3_is_up() { vty "show ipv6 ospf6 neighbor" | grep -q Full && bird_says show ospf neighbors ospf6 | grep -q -i full; }
+ospf3_is_up() { vty "show ipv6 ospf6 neighbor" | grep -q Full &&
+    bird_says show ospf neighbors ospf6 | grep -q -i full; }
 bfd_is_up() { vty "show bfd peers" | grep -q 'Status: up' && bird_says show bfd sessions | grep -q Up; }
 bfd_is_down() { ! { vty "show bfd peers" | grep -q 'Status: up'; }; }
 
@@ -176,7 +184,8 @@ pings_samples() {
 }
 pings() { in_client ping -c 2 -i 0.1 -W 1 "$@"; }
 # record NAME BEGIN END: a figure, where figures are wanted.
-record() { [[ -z $table ]] || echo >> figures "{\"what\": \"$1\", \"daemon\": \"$daemon\", \"prefixes\": $routes, \"seconds\": $2}"; }
+record() { [[ -z $table ]] ||
+    echo >> figures "{\"what\": \"$1\", \"daemon\": \"$daemon\", \"prefixes\": $routes, \"seconds\": $2}"; }
 elapsed() { python3 -c "print(round($(date +%s.%N) - $1, 2))"; }
 # timed NAME SECONDS COMMAND...: awaits it, and tells how long that took.
 timed() {

@@ -368,10 +368,13 @@ def main(millrace, device, packets=20000, seed=1):
     chains = {chain["name"]: chain for chain in ours.report["chains"]}
     forwarded = sum(chains[name]["sent-packets"] for name in ("from-lan", "from-wan"))
     # Where a device is to run them it has, but for packets whose headers lie further in than what it was sent.
-    left = {name: {what: chains[name][what] for what in ("received-packets", "batches", "retried-on-cpu", "kept-on-cpu")}
-            for name in ("from-lan", "from-wan")}
-    if "cpu" not in device and any(c["batches"] == 0 or c["kept-on-cpu"] or c["retried-on-cpu"] > c["received-packets"] // 5
-                                   for c in left.values()):
+    left = {
+        name: {what: chains[name][what] for what in ("received-packets", "batches", "retried-on-cpu", "kept-on-cpu")}
+        for name in ("from-lan", "from-wan")
+    }
+    if "cpu" not in device and any(
+        c["batches"] == 0 or c["kept-on-cpu"] or c["retried-on-cpu"] > c["received-packets"] // 5 for c in left.values()
+    ):
         print(f"FAILED: {device} did not run the packets: {left}")
         return 1
     if status != 0 or not ours.report["conserved"]:

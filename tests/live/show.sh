@@ -13,7 +13,11 @@ clean_up() {
 }
 trap clean_up EXIT
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; for file in said answer warned*; do echo "--- $file"; cat "$file" 2> /dev/null; done; exit 1; }
+fail() {
+    echo "FAILED: $1"
+    for file in said answer warned*; do echo "--- $file"; cat "$file" 2> /dev/null; done
+    exit 1
+}
 within() {
     local end=$((SECONDS + $1)); shift
     until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
@@ -54,13 +58,16 @@ for chain in answer.get("chains", []):
 PY
 done
 "$millrace" show routes > said && grep -q "192.0.2.0/25 *edge" said || fail "the route is not shown"
-"$millrace" show neighbours > said && grep -q "edge *out *02:00:00:00:00:01 *static" said || fail "the next hop is not shown"
-"$millrace" show flows --limit 3 --match 'udp to 192.0.2.0/24' --by packets > said && grep -q '^protocol *source' said ||
+"$millrace" show neighbours > said && grep -q "edge *out *02:00:00:00:00:01 *static" said ||
+    fail "the next hop is not shown"
+"$millrace" show flows --limit 3 --match 'udp to 192.0.2.0/24' --by packets > said &&
+    grep -q '^protocol *source' said ||
     fail "the flows are not shown"
 "$millrace" show flows --match 'tcp' --json | grep -q '"total":0' || fail "flows are shown that do not match"
 "$millrace" show flows --match 'tcpp' > said 2>&1 && fail "a match that is none is taken"
 grep -q "did you mean 'tcp'" said || fail "and what is wrong with it is not told"
-count() { "$millrace" show ports --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["ports"][0]["received-packets"])'; }
+count() { "$millrace" show ports --json "$@" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["ports"][0]["received-packets"])'; }
 before=$(count); sleep 0.5; [[ $(count) -gt $before ]] || fail "the counters stand still"
 
 # Other clients: garbage, silence, many of them, such that do not read, or go at once.
@@ -98,7 +105,8 @@ start --for 1 2> warned2
 wait "$last" || fail "the second run has failed"
 grep -q "another process answers there.*--socket" warned2 || fail "the second run does not say that it answers nobody"
 "$millrace" show ports > said 2>&1 || fail "the second run took the first one's socket with it"
-"$millrace" run run.yaml --quiet --for 5 --socket out/millrace.sock 2> warned3 && fail "a socket that is taken was given away"
+"$millrace" run run.yaml --quiet --for 5 --socket out/millrace.sock 2> warned3 &&
+    fail "a socket that is taken was given away"
 grep -q "another process answers there" warned3 || fail "it does not say why"
 start --for 20 --socket second.sock; second=$last
 within 10 "$millrace" show ports --socket second.sock || fail "a run does not answer where --socket says"

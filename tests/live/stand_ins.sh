@@ -28,7 +28,8 @@ configuration() {
 # What the server forgets when its end of the cable goes down.
 plug() {
     ip -n $server link set eth0 up && ip -n $server route replace default via 192.0.2.1 &&
-        ip -n $server address replace 2001:db8:20::10/64 dev eth0 nodad && ip -n $server route replace default via 2001:db8:20::1
+        ip -n $server address replace 2001:db8:20::10/64 dev eth0 nodad &&
+            ip -n $server route replace default via 2001:db8:20::1
 }
 unplug() { ip -n $server link set eth0 down; }
 
@@ -52,7 +53,8 @@ port_says() {
 cat_mac() { link_of "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])'; }
 all_answer() {
     local last
-    for last in {10..29}; do in_client ping -c 1 -W 0.5 203.0.113.$last > /dev/null || { echo "no answer from $last"; return 1; }; done
+    for last in {10..29}; do in_client ping -c 1 -W 0.5 203.0.113.$last > /dev/null ||
+        { echo "no answer from $last"; return 1; }; done
 }
 
 start_router
@@ -63,7 +65,8 @@ expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::1
 
 # --- MTU ---
 expect "a tap begins with its port's MTU" has_mtu far0 9000
-expect "and has room for such packets, both ways" within 5 ip netns exec $server ping -c 1 -W 1 -M do -s 8972 198.51.100.1
+expect "and has room for such packets, both ways" within 5 ip netns exec $server ping -c 1 -W 1 \
+    -M do -s 8972 198.51.100.1
 ip -n $middle link set mr-wan mtu 1300
 ip -n $server link set eth0 mtu 1300
 expect "a lower MTU is the tap's, too" within_ms 1000 has_mtu wan0 1300
@@ -72,7 +75,8 @@ expect "the sender is told the right one" says "mtu *= *1300" in_client ping -c 
 expect "with IPv6, too" says "mtu *= *1300" in_client ping -c 3 -i 0.2 -W 1 -M do -s 1400 2001:db8:20::10
 in_client ip route flush cache
 expect "what may be cut arrives in pieces" in_client ping -c 1 -W 1 -M dont -s 1400 192.0.2.10
-expect "nothing was lost in silence" port_says '"over-mtu" not in p["wan"]["drops"] and p["wan"]["details"]["mtu-changes"] == 1'
+expect "nothing was lost in silence" port_says \
+    '"over-mtu" not in p["wan"]["drops"] and p["wan"]["details"]["mtu-changes"] == 1'
 ip -n $middle link set mr-wan mtu 1500
 ip -n $server link set eth0 mtu 1500
 in_client ip route flush cache; in_client ip -6 route flush cache
@@ -121,7 +125,8 @@ plug
 expect "it comes back from that" within_ms 2000 in_client ping -c 1 -W 0.1 192.0.2.10
 
 # --- what `show ports` has of the interface ---
-expect "a port has its interface's address and speed" port_says 'p["far"]["mac"] == "'"$(cat_mac mr-far)"'" and p["far"]["speed-mbps"] == 10000'
+expect "a port has its interface's address and speed" port_says \
+    'p["far"]["mac"] == "'"$(cat_mac mr-far)"'" and p["far"]["speed-mbps"] == 10000'
 ip -n $middle link set mr-far address 02:00:00:00:99:01
 expect "and its new address" within_ms 1000 port_says 'p["far"]["mac"] == "02:00:00:00:99:01"'
 expect "the tap has one of its own" port_says 'p["far-tap"]["mac"] == "'"$(cat_mac far0)"'" != p["far"]["mac"]'

@@ -9,7 +9,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/live/namespaces.sh
 . "$here/namespaces.sh"
 need ip
-"$python" -c "import os_ken.tests.switch.tester" 2> /dev/null || skip "there is no os-ken for $python; scripts/setup installs it"
+"$python" -c "import os_ken.tests.switch.tester" 2> /dev/null ||
+    skip "there is no os-ken for $python; scripts/setup installs it"
 
 space=mr-$$-suite
 namespaces=("$space")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What TCP reaches between two hosts with a firewall and router between them, in each of several ways that take turns:
-the kernel's own forwarding, and Millrace with options of its ports. Offloads are as the system sets them. Tells one line
-of JSON; needs root and iperf3.
+the kernel's own forwarding, and Millrace with options of its ports. Offloads are as the system sets them. Tells one
+line of JSON; needs root and iperf3.
 
 usage: tcp_rates.py MILLRACE SECONDS ROUNDS WAY...
 WAY: kernel, or a device and options of ports, such as `cpu` or `cpu,uncut: false`

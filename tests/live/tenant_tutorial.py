@@ -19,7 +19,10 @@ if os.geteuid() != 0 or not shutil.which("setpriv"):
 page = (source / "docs/tenants.md").read_text()
 tutorial = page.partition("## Try it")[2].partition("\n## ")[0]
 block = re.search(r"^```yaml\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)[1]
-commands = [re.sub(r"\\\n\s*", "", text) for text in re.findall(r"^    ((?:[^\n]*\\\n)*[^\n]*)$", tutorial.replace(block, ""), re.MULTILINE)]
+commands = [
+    re.sub(r"\\\n\s*", "", text)
+    for text in re.findall(r"^    ((?:[^\n]*\\\n)*[^\n]*)$", tutorial.replace(block, ""), re.MULTILINE)
+]
 
 
 def lines_of(text):
@@ -43,14 +46,20 @@ for name in ("tenant.yaml", "tenant-guard.yaml"):
     (folder / "examples" / name).write_text(text)
 subprocess.run(["chmod", "-R", "go+rX", folder], check=True)
 shutil.chown(folder / "acme", "nobody")
-as_nobody = f"setpriv --reuid nobody --regid {subprocess.check_output(['id', '-g', 'nobody'], text=True).strip()} --clear-groups"
+group = subprocess.check_output(["id", "-g", "nobody"], text=True).strip()
+as_nobody = f"setpriv --reuid nobody --regid {group} --clear-groups"
 # A shell does all commands, and tells the status of each.
-shell = subprocess.Popen(["bash"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         start_new_session=True)
+shell = subprocess.Popen(
+    ["bash"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    start_new_session=True,
+)
 
 
 def do(command):
-    for words, own in (("sudo -u nobody", as_nobody), ("/tmp/millrace-tenants.sock", f"{folder}/tenants.sock"), ("/tmp/acme", f"{folder}/acme")):
+    for words, own in (
+        ("sudo -u nobody", as_nobody), ("/tmp/millrace-tenants.sock", f"{folder}/tenants.sock"),
+        ("/tmp/acme", f"{folder}/acme"),
+    ):
         command = command.replace(words, own)
     quiet = " > acme/out 2>&1 &" if command.endswith("&") and ">" not in command else ""
     shell.stdin.write((command[:-1] + quiet if quiet else command) + "\necho \"status $?\"\n")
@@ -77,7 +86,10 @@ def wait_for(what, holds):
         if holds(tenant := shown()):
             return tenant
         time.sleep(0.02)
-    raise SystemExit(f"FAILED: {what}, says docs/tenants.md, and that did not come to pass: {shown()} {(folder / 'acme/out').read_text() if (folder / 'acme/out').exists() else ''}")
+    raise SystemExit(
+        f"FAILED: {what}, says docs/tenants.md, and that did not come to pass: {shown()} "
+        f"{(folder / 'acme/out').read_text() if (folder / 'acme/out').exists() else ''}"
+    )
 
 
 def sentence(words):
@@ -88,14 +100,39 @@ def sentence(words):
 nobody = int(subprocess.check_output(["id", "-u", "nobody"], text=True))
 # What must have come to pass when a command of the tutorial has been done, by what stands in it.
 steps = [
-    ("build/millrace run", lambda: wait_for("the tenant is away", lambda t: t.get("state") == "away" and t["absent"].get("away", 0) > 0)),
-    ("sudo -u nobody build/millrace tenant",
-     lambda: wait_for("it is attached", lambda t: t.get("state") == "attached" and t["user"] == nobody and t["answered"] > 500 and t["promise"]["now"] == "kept")),
+    (
+        "build/millrace run",
+        lambda: wait_for("the tenant is away", lambda t: t.get("state") == "away" and t["absent"].get("away", 0) > 0),
+    ),
+    (
+        "sudo -u nobody build/millrace tenant",
+        lambda: wait_for(
+            "it is attached",
+            lambda t: (
+                t.get("state") == "attached"
+                and t["user"] == nobody
+                and t["answered"] > 500
+                and t["promise"]["now"] == "kept"
+            ),
+        ),
+    ),
     ("--once", None),
     ("process=$(", None),
-    ("kill -STOP", lambda: wait_for("it is detached as late", lambda t: t.get("state") == "late" and t["misdeeds"].get("late", 0) > 3 and t["promise"]["now"] == "rate")),
+    (
+        "kill -STOP",
+        lambda: wait_for(
+            "it is detached as late",
+            lambda t: t.get("state") == "late" and t["misdeeds"].get("late", 0) > 3 and t["promise"]["now"] == "rate",
+        ),
+    ),
     ("grep 'is detached' run.out", None),
-    ("kill -CONT", lambda: wait_for("it attaches again", lambda t: t.get("state") == "attached" and t["attached"] >= 2 and t["promise"]["now"] == "kept")),
+    (
+        "kill -CONT",
+        lambda: wait_for(
+            "it attaches again",
+            lambda t: t.get("state") == "attached" and t["attached"] >= 2 and t["promise"]["now"] == "kept",
+        ),
+    ),
     ("kill -INT", None),
 ]
 failed = []
@@ -115,11 +152,15 @@ try:
             done += 1
     if done < len(steps):
         failed.append(f"docs/tenants.md has no command with '{steps[done][0]}'; has its form changed?")
-    for words in ("is `kept`", '"the rate is broken"', "`absent: bypass`", "attaches again", "It is detached as `late`"):
+    for words in (
+        "is `kept`", '"the rate is broken"', "`absent: bypass`", "attaches again", "It is detached as `late`",
+    ):
         sentence(words)
     do("wait %1")
     closing = (folder / "run.out").read_text()
-    counts = re.search(r"chain gateway: ([\d,]+) in.*?chain gateway/firewall: ([\d,]+) in, ([\d,]+) sent", closing, re.DOTALL)
+    counts = re.search(
+        r"chain gateway: ([\d,]+) in.*?chain gateway/firewall: ([\d,]+) in, ([\d,]+) sent", closing, re.DOTALL
+    )
     denied = re.search(r"deny ([\d,]+) → drop", closing)
     if not counts or not denied:
         failed.append(f"the closing table has other words: {closing}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tunnels whose other end is Linux' own: a host with a VXLAN interface, as the system makes it, reaches another host through
-# Millrace, which takes its packets out, routes them and puts the answers in; and two wires are joined by frames.
+# Tunnels whose other end is Linux' own: a host with a VXLAN interface, as the system makes it, reaches another host
+# through Millrace, which takes its packets out, routes them and puts the answers in; and two wires are joined by
+# frames.
 # usage: tunnel.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -68,7 +69,8 @@ YAML
 stream() {
     local way slowest=1000000 rate
     for way in "" --reverse; do
-        in_client iperf3 --client "$1" --time 1 --json $way > "$folder/iperf.json" || { cat "$folder/iperf.json"; return 1; }
+        in_client iperf3 --client "$1" --time 1 --json $way > "$folder/iperf.json" ||
+            { cat "$folder/iperf.json"; return 1; }
         rate=$(python3 -c "import json, sys; print(int(json.load(open(sys.argv[1]))['end']['sum_received']['bits_per_second'] / 1e6))" "$folder/iperf.json")
         ((rate < slowest)) && slowest=$rate
     done
@@ -79,14 +81,16 @@ stream() {
 pings() {
     local address=$1 bytes; shift
     for bytes in "$@"; do
-        in_client ping -c 1 -W 1 -M do -s "$bytes" "$address" > /dev/null || in_client ping -c 1 -W 1 -M do -s "$bytes" "$address" > /dev/null ||
+        in_client ping -c 1 -W 1 -M do -s "$bytes" "$address" > /dev/null ||
+            in_client ping -c 1 -W 1 -M do -s "$bytes" "$address" > /dev/null ||
             { echo "not with $bytes"; return 1; }
     done
 }
 
 make_network > "$folder/last" 2>&1 || { cat "$folder/last"; skip "this machine has no network namespaces with VXLAN"; }
 configuration > "$folder/tunnel.yaml"
-ip netns exec $middle "$millrace" run "$folder/tunnel.yaml" --device "$device" --output "$folder/out" --json "$folder/report.json" \
+ip netns exec $middle "$millrace" run "$folder/tunnel.yaml" --device "$device" --output "$folder/out" \
+    --json "$folder/report.json" \
     > "$folder/millrace.out" 2> "$folder/millrace.log" &
 running=$!
 processes+=($running)
@@ -101,7 +105,8 @@ expect "and TCP, both ways" stream 10.8.0.20
 
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0'
-expect "both tunnels were used, both ways" report 'all(c["nfs"][0]["outcomes"][k]["packets"] > 100 for k in ("wrapped", "unwrapped", "joined"))'
+expect "both tunnels were used, both ways" report \
+    'all(c["nfs"][0]["outcomes"][k]["packets"] > 100 for k in ("wrapped", "unwrapped", "joined"))'
 expect "nothing was taken for malformed" report 'not any(k.startswith("tunnel.") for k in c["drops"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace nf watch` as somebody has it who writes a function: an installed Millrace, the tutorial's sources, an editor.
+# `millrace nf watch` as somebody has it who writes a function: an installed Millrace, the tutorial's sources, an
+# editor.
 # usage: watch.sh MILLRACE BUILD ROOT
 set -u
 millrace=$(realpath "$1") build=$(realpath "$2") root=$(realpath "$3")
@@ -144,7 +145,8 @@ for attempt in 1 2 3 4 5; do
     sed "s/ttl < least/ttl < least || ttl == 64 || ttl == 24$attempt/" sound.hpp > $device
     await "is at work"
     took=$(((${EPOCHREALTIME/[.,]/} - begin) / 1000))
-    spent=$((($(ticks_spent) - spent) * 1000 / $(getconf CLK_TCK))) idle=$((($(ticks_idle) - idle) * 1000 / $(getconf CLK_TCK)))
+    spent=$((($(ticks_spent) - spent) * 1000 / $(getconf CLK_TCK))) idle=$((($(ticks_idle) \
+        - idle) * 1000 / $(getconf CLK_TCK)))
     echo "from save to packets: $took ms; $spent ms of a processor, and $idle ms idle"
     if [[ $took -le 3000 || ($idle -lt $((took / 4)) && $spent -le 3000) ]]; then soon=yes && break; fi
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu-test tells what fails, ends what it has begun when it is stopped, and shares tests out, by programs that only say that they ran.
+# scripts/gpu-test tells what fails, ends what it has begun when it is stopped, and shares tests out, by programs that
+# only say that they ran.
 # usage: gpu_test.sh ROOT
 set -u
 root=$1
@@ -55,7 +56,8 @@ PROGRAM
 
 gpu_test test_good test_exec || fail "what passes does not pass"
 says "all passed on sim"
-[[ $(grep -c '^test_exec . of 5' "$folder/ran") == 5 && $(grep -c '^test_good' "$folder/ran") == 1 ]] || fail "tests are not shared out: $(cat "$folder/ran")"
+[[ $(grep -c '^test_exec . of 5' "$folder/ran") == 5 && $(grep -c '^test_good' "$folder/ran") == 1 ]] ||
+    fail "tests are not shared out: $(cat "$folder/ran")"
 gpu_test test_good test_bad && fail "what fails passes"
 says "1 failed: test_bad"
 gpu_test test_absent && fail "a program that is not there passes"
@@ -76,7 +78,8 @@ done
 pgrep -f "^$folder/slow" > /dev/null && fail "what it had begun goes on"
 
 gpu_test --sanitizer --tools memcheck,initcheck test_exec || fail "the sanitizers' run does not pass"
-[[ $(sort "$folder/tools-used" | uniq -c | tr -s ' ' | tr '\n' ';') == ' 5 initcheck; 5 memcheck;' ]] || fail "other tools were asked for: $(cat "$folder/tools-used")"
+[[ $(sort "$folder/tools-used" | uniq -c | tr -s ' ' | tr '\n' ';') == ' 5 initcheck; 5 memcheck;' ]] ||
+    fail "other tools were asked for: $(cat "$folder/tools-used")"
 gpu_test --sanitizer test_bad && fail "a report does not fail the run"
 gpu_test --sanitizer test_empty && fail "a filter that no test matches passes"
 for wrong in "--tools memcheck test_good" "--sanitizer --tools valgrind test_good" "--soak" "--colour"; do

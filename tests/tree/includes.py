@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- doctor, nftest, openflow, show, tenancy <- lab <- cli.
+"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- doctor, nftest, openflow, show,
+tenancy <- lab <- cli.
 
-An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto, flows, prefixes, state) and itself; `packet` and
-the device halves know nothing of the host. Of the commands, those in
+An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto, flows, prefixes, state) and
+itself; `packet` and the device halves know nothing of the host. Of the commands, those in
 MEASURING alone know the laboratory. usage: includes.py ROOT
 """
 import pathlib
 import re
 import sys
 
-RANK = {"base": 0, "packet": 0, "isolation": 1, "schedule": 1, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "doctor": 6, "nftest": 6, "openflow": 6, "show": 6, "tenancy": 6, "lab": 7, "cli": 8}
+RANK = {
+    "base": 0, "packet": 0, "isolation": 1, "schedule": 1, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5,
+    "doctor": 6, "nftest": 6, "openflow": 6, "show": 6, "tenancy": 6, "lab": 7, "cli": 8,
+}
 MEASURING = {"bench", "profile"}
 SHARED = {"classify", "crypto", "flows", "mappings", "prefixes", "state"}
 source = pathlib.Path(sys.argv[1]) / "src"
@@ -32,7 +36,10 @@ for file in files:
             continue
         layer, wanted = parts[0], target[1] if target[0] == "millrace" else "lab"
         if layer not in RANK or wanted not in RANK:
-            mistakes.append(f"{place}folder '{layer if layer not in RANK else wanted}' has no place in the order of layers: give it one in {__file__}")
+            mistakes.append(
+                f"{place}folder '{layer if layer not in RANK else wanted}' has no place in the order of layers: give "
+                f"it one in {__file__}"
+            )
         elif RANK[wanted] > RANK[layer]:
             mistakes.append(f"{place}'{layer}' must not know '{wanted}'")
         elif layer == "cli" and wanted == "lab" and parts[1] not in MEASURING:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Links between the documents lead somewhere, headings included, and some link leads to every record and plot of a benchmark. Files of the tree that are named in `backticks` are there. usage: links.py ROOT"""
+"""Links between the documents lead somewhere, headings included, and some link leads to every record and plot of a
+benchmark. Files of the tree that are named in `backticks` are there. usage: links.py ROOT"""
 import pathlib
 import re
 import subprocess
@@ -16,10 +17,12 @@ def anchors(document):
 
 
 def named_files(text):
-    """What is named in `backticks` as a file or folder of the tree, from its top; of `{a,b}.hpp` and `a/*.cpp` both count.
-    Names with <parts> or … that stand for others are left out."""
+    """What is named in `backticks` as a file or folder of the tree, from its top; of `{a,b}.hpp` and `a/*.cpp` both
+    count. Names with <parts> or … that stand for others are left out."""
     for code in re.findall(r"`([^`\n]+)`", text):
-        for word in re.findall(r"(?<![\w./-])(?:\./)?((?:tests|src|docs|scripts|examples|fuzz|cmake)/[\w./{},*<>$…-]+)", code):
+        for word in re.findall(
+            r"(?<![\w./-])(?:\./)?((?:tests|src|docs|scripts|examples|fuzz|cmake)/[\w./{},*<>$…-]+)", code
+        ):
             word = word.rstrip(".,")
             if re.search(r"[<>$…]", word):
                 continue
@@ -30,7 +33,9 @@ def named_files(text):
             yield from options
 
 
-listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True)
+listed = subprocess.run(
+    ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True
+)
 documents = [root / name for name in listed.stdout.split()] if listed.returncode == 0 else sorted(root.glob("**/*.md"))
 mistakes, count, named, linked = [], 0, 0, set()
 for document in documents:

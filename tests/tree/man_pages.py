@@ -74,7 +74,11 @@ for command in [None, *commands]:
     mistakes += [f"{name}.1 does not have {option}" for option in sorted(listed - told)]
     mistakes += [f"{name}.1 has {option}, which its --help does not know" for option in sorted(told - listed)]
     mistakes += [f"{name}.1 does not have the value '{word}'" for word in sorted(choices_in(text) - words_in(page))]
-    mistakes += [f"millrace.bash does not have {option}" for option in sorted(listed) if option.startswith("--") and option not in words_in(completion)]
+    mistakes += [
+        f"millrace.bash does not have {option}"
+        for option in sorted(listed)
+        if option.startswith("--") and option not in words_in(completion)
+    ]
     if command and f"millrace-{command}" not in words_in(main_page):
         mistakes.append(f"millrace.1 does not name millrace-{command}(1)")
 

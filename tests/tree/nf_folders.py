@@ -19,8 +19,12 @@ for folder in sorted((root / "src/millrace/nf").iterdir()):
     if "README.md" in missing:
         continue
     readme = (folder / "README.md").read_text()
-    outcomes = re.findall(r'\{\s*"([a-z][a-z0-9-]*)",\s*(?:nf::)?Disposition::', "".join(s.read_text() for s in sources))
-    mistakes += [f"{folder}/README.md does not name the outcome '{outcome}'" for outcome in outcomes if outcome not in readme]
+    outcomes = re.findall(
+        r'\{\s*"([a-z][a-z0-9-]*)",\s*(?:nf::)?Disposition::', "".join(s.read_text() for s in sources)
+    )
+    mistakes += [
+        f"{folder}/README.md does not name the outcome '{outcome}'" for outcome in outcomes if outcome not in readme
+    ]
     if not (root / "tests/nf" / folder.name).is_dir():
         mistakes.append(f"{folder} has no tests in tests/nf/{folder.name}")
 if not names:

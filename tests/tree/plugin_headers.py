@@ -21,7 +21,9 @@ while waiting:
         if found[1] == '"':
             waiting.append(source / found[2])
         elif not re.fullmatch(r"[a-z_]+", found[2]):
-            mistakes.append(f"{file}:{number}: plugins must not read <{found[2]}>: declare what it needs, and include it in a .cpp")
+            mistakes.append(
+                f"{file}:{number}: plugins must not read <{found[2]}>: declare what it needs, and include it in a .cpp"
+            )
 for wanted in ("millrace/nf/nf.hpp", "millrace/base/text/config.hpp", "millrace/packet/packet.hpp"):
     if source / wanted not in seen:
         mistakes.append(f"{wanted} was not looked at: have the headers moved?")

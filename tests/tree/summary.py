@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tests/summary.py says of tests that passed, failed, were skipped, or passed only when they ran again. usage: summary.py ROOT"""
+"""What tests/summary.py says of tests that passed, failed, were skipped, or passed only when they ran again. usage:
+summary.py ROOT"""
 import pathlib
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tutorial can be followed: its code stands in the example word by word, and its commands do what it says, one after
-the other: Millrace is installed, the plugin is built against that, tested, run and watched. usage: tutorial.py ROOT
-MILLRACE BUILD"""
+"""The tutorial can be followed: its code stands in the example word by word, and its commands do what it says, one
+after the other: Millrace is installed, the plugin is built against that, tested, run and watched. usage: tutorial.py
+ROOT MILLRACE BUILD"""
 import os
 import pathlib
 import re
@@ -24,8 +24,12 @@ def lines_of(text):
     return [line for line in lines if line]
 
 
-files = {str(path.relative_to(root)): lines_of(path.read_text()) for example in examples for path in sorted(example.rglob("*"))
-         if path.is_file()}
+files = {
+    str(path.relative_to(root)): lines_of(path.read_text())
+    for example in examples
+    for path in sorted(example.rglob("*"))
+    if path.is_file()
+}
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 chains = [text for _, text in blocks if text.startswith("version: 1\n")]
 for language, text in blocks:
@@ -37,10 +41,15 @@ for language, text in blocks:
         rest = iter(lines)
         return all(line in rest for line in wanted)
     if not any(holds(lines) for lines in files.values()):
-        mistakes.append(f"docs/nf-tutorial.md: the {language} block that begins with '{wanted[0]}' does not stand in an example")
+        mistakes.append(
+            f"docs/nf-tutorial.md: the {language} block that begins with '{wanted[0]}' does not stand in an example"
+        )
 
 commands = re.findall(r"^    ((?:build/millrace|make|cmake) .*?)(?:  +#.*)?$", page, re.MULTILINE)
-steps = ["make install", "cmake -S", "nf show", "nf test", "nf check", "run guarded.yaml --device", "--checked", "nf watch"]
+steps = [
+    "make install", "cmake -S", "nf show", "nf test", "nf check", "run guarded.yaml --device", "--checked",
+    "nf watch",
+]
 mistakes += [f"docs/nf-tutorial.md: it has no command with '{words}'; has its form changed?" for words in steps
              if not any(words in command for command in commands)]
 if len(chains) != 1:

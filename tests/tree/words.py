@@ -15,7 +15,9 @@ retired = re.compile(r"\b(side by " + r"side|frame " + r"runs?|fly" + r"ing|set 
 # What the recorded clients really sent, and the rules that look for it.
 data = ("examples/record/", "examples/nids.rules")
 binary = (".pcap", ".xz", ".gz", ".svg", ".png")
-listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
+listed = subprocess.run(
+    ["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
+)
 mistakes, count = [], 0
 for name in listed.stdout.split("\n"):
     if not name or name.endswith(binary) or name.startswith(data) or not (root / name).is_file():

@@ -4,7 +4,8 @@
     scapy_esp.py open FILE   reads such lines, opens every ESP frame and compares; says what differs
 
 Its exit status is 77 where there is no scapy.
-AUTH is that of the options, or of AES-GCM the bytes of the ICV (scapy knows 16 alone). FORM: tunnel, esn, udp or transport.
+AUTH is that of the options, or of AES-GCM the bytes of the ICV (scapy knows 16 alone). FORM: tunnel, esn, udp or
+transport.
 """
 import sys
 
