@@ -4,11 +4,10 @@
 # MILLRACE
 set -u
 millrace=$(realpath "$1")
-folder=$(mktemp -d /tmp/millrace-admission-XXXXXX)
-trap 'kill "${running:-}" 2> /dev/null; rm -rf "$folder"' EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 export XDG_CACHE_HOME=$folder/cache
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 
 # As if each multiprocessor did a million packets a second.
 mkdir -p cache/millrace

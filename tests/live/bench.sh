@@ -4,12 +4,11 @@
 # usage: bench.sh MILLRACE
 set -u
 millrace=$(realpath "$1")
-folder=$(mktemp -d /tmp/millrace-bench-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 export TMPDIR=$folder/scratch
 mkdir "$TMPDIR"
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 
 # Sends signal $1 when `bench`, with the options that follow, says $2; it ends with 1 and says why.
 stop() {

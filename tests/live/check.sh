@@ -3,10 +3,9 @@
 # usage: check.sh MILLRACE
 set -u
 millrace=$(realpath "$1")
-folder=$(mktemp -d /tmp/millrace-check-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 
 cat > bad.yaml << 'YAML'
 version: 1

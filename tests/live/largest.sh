@@ -5,11 +5,10 @@
 set -u
 millrace=$(realpath "$1") source=$(realpath "$2") data=$3
 shift 3
-[[ -e $data/classbench/large/acl1_100k.xz ]] ||
-    { echo "SKIPPED: no rule sets and tables in '$data' (docs/data.md)"; exit 77; }
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
+[[ -e $data/classbench/large/acl1_100k.xz ]] || skip "no rule sets and tables in '$data' (docs/data.md)"
 data=$(realpath "$data")
-folder=$(mktemp -d /tmp/millrace-largest-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 other=${MILLRACE_TEST_DEVICES:-sim}

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What live tests have in common: network namespaces that go away again, and steps that hold or do not. To be sourced.
-skip() { echo "SKIPPED: $*"; exit 77; }
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 # need TOOL...: leaves the test out where it cannot run.
 need() {
     local tool
@@ -8,21 +9,14 @@ need() {
     for tool in "$@"; do command -v "$tool" > /dev/null || skip "there is no '$tool' on this machine"; done
 }
 
-folder=$(mktemp -d /tmp/millrace-live-XXXXXX)
-processes=()   # ended with the test
-namespaces=()  # deleted with it
-clean_up() {
-    local process name
-    for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
-    wait 2> /dev/null
+namespaces=()  # deleted with the test
+clean_up_more() {
+    local name
     for name in "${namespaces[@]}"; do
         ip netns pids "$name" 2> /dev/null | xargs --no-run-if-empty kill -KILL  # what went to the background
         ip netns del "$name" 2> /dev/null
     done
-    rm -rf "$folder"
 }
-trap clean_up EXIT
-trap 'exit 1' INT TERM HUP
 
 # two_hosts CLIENT MIDDLE SERVER: three network namespaces; from mr-lan and mr-wan in the middle one, cables to eth0 in
 # the others, with MAC addresses that configurations know. Offloads stay as the system sets them: hosts leave checksums

@@ -4,12 +4,11 @@
 # usage: profile.sh MILLRACE SOURCE
 set -u
 millrace=$(realpath "$1") source=$2
-folder=$(mktemp -d /tmp/millrace-profile-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 export XDG_CACHE_HOME=$folder/cache
 kept=$XDG_CACHE_HOME/millrace/bus-simulated-gpu.json
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 explain() { "$millrace" explain "$source/examples/gateway.yaml" --device sim --output "$folder" > said 2>&1 ||
     fail "explain ends with $?"; }
 

@@ -3,21 +3,9 @@
 # usage: show.sh MILLRACE
 set -u
 millrace=$(realpath "$1")
-folder=$(mktemp -d /tmp/millrace-show-XXXXXX)
-processes=()
-clean_up() {
-    local process
-    for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
-    wait 2> /dev/null
-    rm -rf "$folder"
-}
-trap clean_up EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 cd "$folder" || exit 1
-fail() {
-    echo "FAILED: $1"
-    for file in said answer warned*; do echo "--- $file"; cat "$file" 2> /dev/null; done
-    exit 1
-}
 within() {
     local end=$((SECONDS + $1)); shift
     until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done

@@ -3,10 +3,9 @@
 # usage: stray.sh MILLRACE PLUGIN DEVICE
 set -u
 millrace=$(realpath "$1") plugin=$(realpath "$2") device=$3
-folder=$(mktemp -d /tmp/millrace-stray-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 
 chain() {
     cat << YAML

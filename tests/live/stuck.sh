@@ -3,13 +3,12 @@
 # usage: stuck.sh MILLRACE PLUGIN
 set -u
 millrace=$(realpath "$1") plugin=$(realpath "$2")
-folder=$(mktemp -d /tmp/millrace-stuck-XXXXXX)
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 declare -A words status running
-trap 'kill -KILL "${running[@]}" 2> /dev/null; wait 2> /dev/null; rm -rf "$folder"' EXIT
 export TMPDIR=$folder/scratch XDG_CACHE_HOME=$folder/cache
 mkdir "$TMPDIR"
 cd "$folder" || exit 1
-fail() { echo "FAILED: $1"; exit 1; }
 
 for place in making half summary packets; do
     cat > $place.yaml << YAML

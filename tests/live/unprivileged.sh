@@ -4,18 +4,16 @@
 set -u
 millrace=$1 source=$2
 
-skip() { echo "SKIPPED: $*"; exit 77; }
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 as_user=()
 if [[ $EUID -eq 0 ]]; then
     command -v setpriv > /dev/null && getent passwd nobody > /dev/null ||
         skip "run as root, this needs 'setpriv' and the user 'nobody'"
-    as_user=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups --bounding-set=-all --inh-caps=-all \
-        --no-new-privs
-             env HOME=/nonexistent)
+    as_user=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups --bounding-set=-all --inh-caps=-all
+        --no-new-privs env HOME=/nonexistent)
 fi
 
-folder=$(mktemp -d /tmp/millrace-user-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
 # The tree may lie where only its owner looks.
 cp "$millrace" "$folder/millrace"
 cp "$source/examples/traffic.pcap" "$source/examples/firewall.rules" "$folder"

@@ -4,18 +4,14 @@
 # usage: watch.sh MILLRACE BUILD ROOT
 set -u
 millrace=$(realpath "$1") build=$(realpath "$2") root=$(realpath "$3")
-folder=$(mktemp -d /tmp/millrace-watch-XXXXXX)
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own_folder.sh"
 watch=
-leave() {
-    if [[ -n $watch ]]; then kill "$watch" && wait "$watch"; fi 2> /dev/null
-    rm -rf "$folder"
-}
-trap leave EXIT
+clean_up_more() { if [[ -n $watch ]]; then kill "$watch" && wait "$watch"; fi 2> /dev/null; }
 export TMPDIR=$folder/scratch
 mkdir "$TMPDIR"
 cd "$folder" || exit 1
 touch said
-fail() { echo "FAILED: $1"; cat said; exit 1; }
 
 cmake --install "$build" --prefix "$folder/installed" > said 2>&1 || fail "it can't be installed"
 cp -r "$root/examples/nf-ttl-guard" sources
