@@ -28,8 +28,10 @@ in_inside() { ip netns exec $inside "$@"; }
 in_outside() { ip netns exec $outside "$@"; }
 start_servers() {
     head -c 8000000 /dev/urandom > "$folder/large"
-    ip netns exec $outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
-    ip netns exec $inside python3 -u -m http.server --bind 2001:db8:10::10 --directory "$folder" 8081 > "$folder/inside.log" 2>&1 &
+    ip netns exec $outside python3 -u -m http.server --directory "$folder" \
+        8080 > "$folder/http.log" 2>&1 & processes+=($!)
+    ip netns exec $inside python3 -u -m http.server --bind 2001:db8:10::10 --directory "$folder" \
+        8081 > "$folder/inside.log" 2>&1 &
     processes+=($!)
     # Tells who asks by which address it sees them, and sends back what it got.
     ip netns exec $outside python3 -c '
@@ -119,7 +121,8 @@ PYTHON
 make_network || skip "this machine does not allow network namespaces with virtual interfaces"
 configuration > "$folder/nat64.yaml"
 start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
-ip netns exec $middle "$millrace" run "$folder/nat64.yaml" --device "$device" --socket "$folder/millrace.sock" --output "$folder/out" \
+ip netns exec $middle "$millrace" run "$folder/nat64.yaml" --device "$device" \
+    --socket "$folder/millrace.sock" --output "$folder/out" \
     --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
 running=$!
 processes+=($running)

@@ -201,11 +201,17 @@ SizedTables tunnel(size_t n) {
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]"}; }
 
 using Make = SizedTables (*)(size_t);
-const std::map<std::string, Make> kMade = {{"firewall", firewall},      {"nids", nids},
-                                           {"router", router},          {"ipsec", ipsec},
-                                           {"switch", openflow_switch}, {"balancer", balancer},
-                                           {"tunnel", tunnel},          {"nat", nat},
-                                           {"policer", filled_policer}, {"conntrack", filled_conntrack},
+const std::map<std::string, Make> kMade = {{"firewall", firewall},
+                                           {"nids", nids},
+                                           {"router", router},
+                                           {"ipsec", ipsec},
+                                           {"switch", openflow_switch},
+                                           {"balancer", balancer},
+                                           {"tunnel", tunnel},
+                                           {"nat", nat},
+                                           {"nat64", nat64},
+                                           {"policer", filled_policer},
+                                           {"conntrack", filled_conntrack},
                                            {"ipfix", filled_ipfix}};
 
 std::vector<SizedNf> all_sizes() {

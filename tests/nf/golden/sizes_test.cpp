@@ -38,7 +38,7 @@ constexpr Function kFunctions[] = {
     {"firewall", 50, 100'000, 1, 9}, {"nids", 50, 40'000, 8, 40},  {"router", 20, 1'200'000, 1, 39},
     {"ipsec", 16, 10'000, 12, 47},   {"switch", 50, 10'000, 1, 4}, {"balancer", 20, 10'000, 1, 9},
     {"tunnel", 20, 10'000, 14, 35},  {"nat", 20, 10'000, 5, 10},   {"policer", 20, 10'000, 1, 1},
-    {"conntrack", 20, 10'000, 1, 1},
+    {"conntrack", 20, 10'000, 1, 1}, {"nat64", 20, 10'000, 5, 10},
 };
 
 /// Why golden packets of a function run with no other tables than their own; empty where they do.
