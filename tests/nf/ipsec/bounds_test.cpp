@@ -96,7 +96,7 @@ TEST(IpsecBounds, NeedsNoByteMoreThanItDeclaresAndTouchesNone) {
             }
         }
     }
-    EXPECT_EQ(nf::find_type("ipsec")->head_growth, 40u + 8 + 16);
+    EXPECT_EQ(nf::find_type("ipsec")->head_growth, 40u + 8 + 8 + 16);
     EXPECT_EQ(nf::find_type("ipsec")->tail_growth, 15u + 2 + 16);
 }
 

@@ -110,7 +110,7 @@ Frame EspOracle::seal(const Frame& inner, const Outer& told) const {
         spec.ipv6.emplace();
         spec.ipv6->src = ipv6("2001:db8::1");
         spec.ipv6->dst = ipv6("2001:db8::2");
-        spec.ipv6->next = 50;
+        if (!tunnel_.udp) spec.ipv6->next = 50;
         spec.ipv6->traffic_class = outer.traffic_class;
     } else {
         spec.ipv4.emplace();

@@ -88,7 +88,8 @@ std::vector<Tunnel> all_tunnels() {
         }
     }
     for (const char* cipher : {"aes-128-ctr", "aes-128-gcm", "aes-256-cbc"})
-        tunnels.push_back({.cipher = cipher, .auth = "hmac-sha256-128", .udp = true});
+        for (const bool ipv6 : {false, true})
+            tunnels.push_back({.cipher = cipher, .ipv6 = ipv6, .auth = "hmac-sha256-128", .udp = true});
     return tunnels;
 }
 

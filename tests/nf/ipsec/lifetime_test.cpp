@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -249,6 +250,12 @@ TEST(IpsecLifetime, EndsAnSaThatNobodyFollowsAndTellsOnce) {
         const auto next = dynamic_cast<nf::Changeable&>(runner.nf()).next();
         ASSERT_NE(next, nullptr);
         EXPECT_EQ(told(first), (std::vector<std::string>{"SA 'east' has come to the end of its lifetime"}));
+        const nf::ShownTable shown = *next->show("sas", 9);
+        EXPECT_EQ(shown.columns.back(), "state");
+        EXPECT_EQ(std::get<std::string>(shown.rows.at(0).back()), "ended");
+        EXPECT_TRUE(std::ranges::any_of(next->statistics(), [](const nf::Statistic& statistic) {
+            return statistic.name == "hard-ends" && statistic.value == 1;
+        }));
         nf::Environment after = live(&runner.nf());
         NfRunner later("ipsec", Config::parse(options), after);
         const NfResult refused = later.run({clear_frame(8)}, half);
@@ -307,6 +314,18 @@ TEST(IpsecLifetime, EndsByTimeAndForgetsInboundSas) {
     for (const Half& half : host_halves(*nf::find_type("ipsec")))
         EXPECT_EQ(outcome_name(later, later.run({oracle.seal(inner_of(clear_frame(8)), 2)}, half).decisions[0]),
                   "no-sa");
+}
+
+TEST(IpsecLifetime, OfAnInboundSaIsNotEndedByPacketsThatAreSentAgain) {
+    const Tunnel tunnel{.cipher = "aes-128-gcm", .extra = "lifetime: {bytes: 10000}"};
+    const Frame frame = EspOracle(tunnel).seal(inner_of(clear_frame(1000)), 1);
+    for (const Half& half : halves(*nf::find_type("ipsec"))) {
+        NfRunner far("ipsec", Config::parse(far_end(tunnel)), live());
+        const NfResult received = far.run(std::vector<Frame>(40, frame), half);
+        EXPECT_EQ(outcome_name(far, received.decisions[0]), "unprotected");
+        EXPECT_EQ(outcome_name(far, received.decisions[39]), "replayed");
+        EXPECT_EQ(dynamic_cast<nf::Changeable&>(far.nf()).next(), nullptr) << half.text();
+    }
 }
 
 TEST(IpsecLifetime, OfAnInboundSaIsNotEndedByForgedPackets) {

@@ -11,7 +11,7 @@ import sys
 
 try:
     from scapy.layers.inet import IP, UDP
-    from scapy.layers.inet6 import IPv6
+    from scapy.layers.inet6 import IPv6, in6_chksum
     from scapy.layers.ipsec import ESP, SecurityAssociation
     from scapy.layers.l2 import Ether
     from scapy.utils import checksum
@@ -55,7 +55,7 @@ def kinds():
         for auth in ("16",) if cipher.endswith("gcm") else ("hmac-sha1-96", "hmac-sha256-128"):
             # scapy knows extended numbers of AES-GCM alone.
             for form in ("tunnel", "udp", "transport") + (("esn",) if cipher.endswith("gcm") else ()):
-                for version in "4" if form == "udp" else "46":
+                for version in "46":
                     yield cipher, auth, form, version
 
 
@@ -80,9 +80,19 @@ def seal(path):
                     built = type(clear)(bytes(clear))
                     esp = sa.encrypt(built)
                     if kind[2] == "udp":  # scapy leaves ESP out of it
-                        esp[UDP].len, esp[UDP].chksum = len(bytes(esp)) - 20, 0
+                        esp[UDP].len = len(bytes(esp)) - (20 if kind[3] == "4" else 40)
+                        esp[UDP].chksum = 0 if kind[3] == "4" else None
+                        esp = type(esp)(bytes(esp))
                     frames = [bytes(Ether(**MACS) / packet).hex() for packet in (clear, esp)]
                     print(*kind, *frames, file=out)
+
+
+def right_udp_sum(packet):
+    """None over IPv4 (RFC 3948), a right one over IPv6."""
+    if packet.version == 4:
+        return packet[UDP].chksum == 0
+    datagram = bytes(packet.payload)
+    return packet[UDP].chksum != 0 and in6_chksum(17, packet, datagram) == 0
 
 
 def open_all(path):
@@ -96,6 +106,8 @@ def open_all(path):
         frame = Ether(bytes.fromhex(sealed))
         if kind[3] == "4" and checksum(bytes(frame)[14:34]) != 0:
             sys.exit("the outer checksum is wrong")
+        if kind[2] == "udp" and not right_udp_sum(frame.payload):
+            sys.exit("the checksum of UDP is wrong")
         opened = bytes(sa.decrypt(frame.payload, verify=True))
         wanted = bytes.fromhex(clear)[14:]
         if opened != wanted:

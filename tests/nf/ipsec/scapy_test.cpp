@@ -105,7 +105,7 @@ TEST(IpsecScapy, SealsWhatTheGatewayAccepts) {
         clears.push_back(*parse_hex(clear));
         esps.push_back(*parse_hex(sealed));
     }
-    EXPECT_EQ(tunnels.size(), 12u * 5 + 2 * 2);
+    EXPECT_EQ(tunnels.size(), 12u * 6 + 2 * 2);
     for (const auto& [kind, frames] : tunnels) {
         const auto& [tunnel, clears, esps] = frames;
         EXPECT_EQ(clears.size(), tunnel.transport ? 14u : 28u);

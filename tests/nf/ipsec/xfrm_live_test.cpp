@@ -1,10 +1,13 @@
 // The SAs and policies of this machine's kernel.
 #include <gtest/gtest.h>
 
+#include <linux/xfrm.h>
 #include <sched.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "millrace/nf/ipsec/kernel/watch.hpp"
 #include "nf/ipsec/gateway.hpp"
@@ -70,6 +73,71 @@ TEST_F(XfrmLive, FollowsSasAsTheyComeAndGo) {
     EXPECT_EQ(options.sas[0].sa.auth, nf::ipsec::Auth::hmac_sha256_128);
     ASSERT_TRUE(ip("state delete " + sa));
     EXPECT_TRUE(comes([&] { return watch.counts().sas == 0; }));
+}
+
+/// What the kernel tells about ends of SAs; opened before they end.
+class Ends {
+public:
+    Ends() : socket_(netlink::open_socket(NETLINK_XFRM, {XFRMNLGRP_EXPIRE})) {}
+    /// Of the next: 0 soft, 1 hard; -1: none has come.
+    int next() {
+        int hard = -1;
+        netlink::Bytes message;
+        if (netlink::receive(socket_.get(), buffer_, message) != netlink::Received::message) return -1;
+        netlink::for_each_message(message, [&](const nlmsghdr& head, netlink::Bytes body) {
+            if (head.nlmsg_type == XFRM_MSG_EXPIRE) hard = netlink::read<xfrm_user_expire>(body)->hard;
+        });
+        return hard;
+    }
+
+private:
+    netlink::Descriptor socket_;
+    std::vector<uint8_t> buffer_ = std::vector<uint8_t>(size_t{1} << 16);
+};
+
+TEST_F(XfrmLive, HasTheKernelTakeOverCountsAndTellOfEnds) {
+    const std::string sa = "src 192.0.2.1 dst 198.51.100.1 proto esp spi 0x1001 ",
+                      keys = "reqid 1 mode tunnel aead 'rfc4106(gcm(aes))' 0x" + std::string(kKeyText, 40) +
+                             " 128 limit byte-soft 5000 limit packet-hard 900";
+    if (!ip("state add " + sa + keys)) GTEST_SKIP() << "needs a kernel with ESP (esp4)";
+    Ends ends;
+    nf::ipsec::XfrmWatch watch(4500, Config::parse("{}"), {});
+    std::atomic<int> changes{0};
+    watch.on_change([&] { ++changes; });
+    ASSERT_TRUE(
+        ip("policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 198.51.100.1 proto esp "
+           "reqid 1 mode tunnel"));
+    EXPECT_TRUE(comes([&] { return changes > 0; }));
+    ASSERT_EQ(watch.counts().policies, 1u);
+    nf::ipsec::Options options;
+    watch.add_to(options);
+    ASSERT_EQ(options.sas.size(), 1u);
+    EXPECT_EQ(options.sas[0].soft.bytes, 5000u);
+    EXPECT_EQ(options.sas[0].hard.packets, 900u);
+    const uint64_t added = options.sas[0].kernel->added;
+    EXPECT_NE(added, 0u);
+    const nf::ipsec::XfrmId id{.dst = options.sas[0].sa.remote, .spi = 0x1001};
+    watch.tell_use(id, {.added = added, .first_used = added + 1, .bytes = 1234, .packets = 56});
+    EXPECT_TRUE(comes([&] {
+        return std::system("ip -s xfrm state | tr -d '\\n' | grep -q '1234(bytes), 56(packets).*use 2'") == 0;
+    }));
+    nf::ipsec::XfrmWatch later(4500, Config::parse("{}"), {});
+    nf::ipsec::Options again;
+    later.add_to(again);
+    EXPECT_EQ(again.sas.at(0).kernel->bytes, 1234u);
+    EXPECT_EQ(again.sas.at(0).kernel->added, added);
+    watch.tell_end(id, false);
+    int hard = -1;
+    const auto has_ended = [&] { return hard >= 0 || (hard = ends.next()) >= 0; };
+    ASSERT_TRUE(comes(has_ended));
+    EXPECT_EQ(std::exchange(hard, -1), 0);
+    EXPECT_EQ(watch.counts().sas, 1u);
+    watch.tell_end(id, true);
+    ASSERT_TRUE(comes(has_ended));
+    EXPECT_EQ(hard, 1);
+    EXPECT_TRUE(comes([&] { return watch.counts().sas == 0 && later.counts().sas == 0; }));
+    EXPECT_NE(std::system("ip xfrm state | grep -q esp"), 0) << "the kernel has deleted it";
+    watch.tell_end(id, true);  // it is gone: nothing to tell of
 }
 
 }  // namespace

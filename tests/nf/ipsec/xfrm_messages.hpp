@@ -83,6 +83,8 @@ struct SaSpec {
     uint32_t spi = 0x1001, reqid = 1;
     uint8_t mode = XFRM_MODE_TUNNEL, flags = 0;
     uint64_t added = 100;
+    uint64_t soft_bytes = XFRM_INF, hard_bytes = XFRM_INF, soft_packets = XFRM_INF, hard_packets = XFRM_INF;
+    uint64_t used_bytes = 0;
 };
 inline xfrm_usersa_info sa_info(const SaSpec& spec) {
     xfrm_usersa_info info{};
@@ -95,6 +97,11 @@ inline xfrm_usersa_info sa_info(const SaSpec& spec) {
     info.reqid = spec.reqid;
     info.flags = spec.flags;
     info.replay_window = 32;
+    info.lft.soft_byte_limit = spec.soft_bytes;
+    info.lft.hard_byte_limit = spec.hard_bytes;
+    info.lft.soft_packet_limit = spec.soft_packets;
+    info.lft.hard_packet_limit = spec.hard_packets;
+    info.curlft.bytes = spec.used_bytes;
     info.curlft.add_time = spec.added;
     return info;
 }

@@ -1,119 +1,36 @@
 // SAs and policies of the Linux kernel: its messages, what is made of them, and the gateway that they are for.
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include "millrace/nftest/nf_runner.hpp"
-#include "millrace/nf/ipsec/host.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
-#include "nf/ipsec/xfrm_messages.hpp"
-#include "support/packet_arena.hpp"
+#include "nf/ipsec/told_gateway.hpp"
 
 namespace millrace::test {
 namespace {
 
 using nf::ipsec::Action;
-using nf::ipsec::IpsecHost;
-using nf::ipsec::XfrmDatabase;
-
-/// A gateway that messages are told to, in place of the kernel's.
-class Told : public nf::ipsec::XfrmListener {
-public:
-    Told()
-        : database_(4500, Config::parse("{}"),
-                    [this](const std::string& message, const std::string&) { warnings.push_back(message); }) {
-        unlink(sequence_file().c_str());
-        const nf::Environment environment{
-            .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-        configuration_ = std::make_shared<IpsecHost>(
-            Config::parse("{kernel: true, sequence-file: '" + sequence_file() + "', default: bypass, sa-slots: 64}"),
-            environment);
-        now_ = configuration_;
-    }
-    ~Told() override { unlink(sequence_file().c_str()); }
-
-    void tell(const XfrmMessage& message) { nf::ipsec::parse_xfrm(message.bytes(), *this); }
-    nf::ipsec::Options options() const {
-        nf::ipsec::Options all;
-        all.default_action = Action::bypass;
-        database_.add_to(all);
-        return all;
-    }
-    /// Brings what was told to work, as `next` does.
-    void apply() {
-        nf::ipsec::Options all = options();
-        now_ = std::make_shared<IpsecHost>(*now_, std::move(all), database_.version());
-    }
-    /// With one number of lanes, or by the CPU half (0); outcomes, and frames as they are afterwards.
-    std::vector<std::string> run(std::vector<Frame>& frames, unsigned lanes) {
-        const nf::Type& type = nf::type_of(*nf::find_type("ipsec"), *now_);
-        PacketArena arena(128, 128);
-        for (const Frame& frame : frames) arena.add(frame);
-        std::vector<Decision> decisions(frames.size());
-        if (lanes > 0) {
-            nftest::run_device_half(type, now_->image().tables(), lanes, arena, decisions);
-        } else {
-            std::vector<Packet*> packets;
-            for (size_t i = 0; i < frames.size(); ++i) packets.push_back(&arena[i]);
-            now_->make_cpu_half()->process(packets, decisions.data());
-        }
-        std::vector<std::string> outcomes;
-        for (size_t i = 0; i < frames.size(); ++i) {
-            frames[i] = arena.bytes(i);
-            outcomes.push_back(type.outcomes[decisions[i].outcome].name);
-        }
-        return outcomes;
-    }
-    std::string run_one(Frame& frame, unsigned lanes = 8) {
-        std::vector<Frame> frames{frame};
-        const std::string outcome = run(frames, lanes)[0];
-        frame = frames[0];
-        return outcome;
-    }
-
-    void on_sa(const nf::ipsec::XfrmSa& sa) override { database_.on_sa(sa); }
-    void on_sa_gone(const nf::ipsec::XfrmId& id) override { database_.on_sa_gone(id); }
-    void on_policy(const nf::ipsec::XfrmPolicy& policy) override { database_.on_policy(policy); }
-    void on_policy_gone(const nf::ipsec::Selector& selector, uint8_t direction) override {
-        database_.on_policy_gone(selector, direction);
-    }
-    void on_flush(bool policies) override { database_.on_flush(policies); }
-    void on_hidden_change() override { ++hidden; }
-    void on_answered(uint32_t, int) override {}
-    void on_malformed() override { ++malformed; }
-
-    std::vector<std::string> warnings;
-    size_t malformed = 0, hidden = 0;
-    XfrmDatabase& database() { return database_; }
-
-private:
-    static std::string sequence_file() { return testing::TempDir() + "xfrm-sequences-" + std::to_string(getpid()); }
-    XfrmDatabase database_;
-    std::shared_ptr<IpsecHost> configuration_, now_;
-};
 
 /// The outbound SA of gateway.hpp's near end, and its policy; or the inbound one of the far end.
+SaSpec sa_of(const Tunnel& tunnel) {
+    return tunnel.ipv6 ? SaSpec{.src = "2001:db8::1", .dst = "2001:db8::2"} : SaSpec{};
+}
+XfrmMessage policy_of(const Tunnel& tunnel, uint8_t direction) {
+    return policy_message({.direction = direction, .tunnel_src = sa_of(tunnel).src, .tunnel_dst = sa_of(tunnel).dst});
+}
 void tell_near(Told& told, const Tunnel& tunnel) {
-    told.tell(sa_message({}, tunnel));
-    told.tell(policy_message({}));
+    told.tell(sa_message(sa_of(tunnel), tunnel));
+    told.tell(policy_of(tunnel, XFRM_POLICY_OUT));
     told.apply();
 }
 void tell_far(Told& told, const Tunnel& tunnel) {
-    told.tell(policy_message({.direction = XFRM_POLICY_FWD}));
-    told.tell(policy_message({.direction = XFRM_POLICY_IN}));
-    told.tell(sa_message({}, tunnel));
+    told.tell(policy_of(tunnel, XFRM_POLICY_FWD));
+    told.tell(policy_of(tunnel, XFRM_POLICY_IN));
+    told.tell(sa_message(sa_of(tunnel), tunnel));
     told.apply();
 }
 
-std::vector<Tunnel> served_tunnels() {
-    std::vector<Tunnel> tunnels;
-    for (const Tunnel& tunnel : all_tunnels())
-        if (!tunnel.ipv6) tunnels.push_back(tunnel);
-    return tunnels;
-}
-
 TEST(Xfrm, GivesPacketsTheSasOfThePoliciesThatTheyMatch) {
-    for (const Tunnel& tunnel : served_tunnels()) {
+    for (const Tunnel& tunnel : all_tunnels()) {
+        if (tunnel.udp && tunnel.ipv6 && tunnel.is("cbc")) continue;  // see TellsOnceOfWhatItCannotDo
         SCOPED_TRACE(tunnel.text());
         for (const unsigned lanes : {0u, 1u, 8u, 32u}) {
             Told near, far;
@@ -227,6 +144,8 @@ TEST(Xfrm, TellsOnceOfWhatItCannotDo) {
     EXPECT_NE(said(hash).find("hmac(sha512) with 256 bits"), std::string::npos);
     EXPECT_NE(said(sa_message({.mode = 4}, {})).find("neither tunnel nor transport"), std::string::npos);
     EXPECT_NE(said(sa_message({.spi = 99}, {})).find("below 256"), std::string::npos);
+    const Tunnel longest{.cipher = "aes-256-cbc", .ipv6 = true, .udp = true};
+    EXPECT_NE(said(sa_message(sa_of(longest), longest)).find("AES-CBC in UDP over IPv6"), std::string::npos);
     XfrmMessage marked = sa_message({}, {});
     marked.add(XFRMA_IF_ID, uint32_t{7});
     EXPECT_NE(said(marked).find("XFRM interface"), std::string::npos);
@@ -300,7 +219,7 @@ TEST(Xfrm, TakesAMillionMessagesOfSasThatComeAndGo) {
 
 TEST(Xfrm, SurvivesMessagesThatAreCutOrChangedAnywhere) {
     std::vector<std::vector<uint8_t>> messages;
-    for (const Tunnel& tunnel : served_tunnels()) messages.push_back(sa_message({}, tunnel).bytes());
+    for (const Tunnel& tunnel : all_tunnels()) messages.push_back(sa_message({}, tunnel).bytes());
     for (const XfrmMessage& message : {policy_message({}), policy_gone({}), sa_gone({})})
         messages.push_back(message.bytes());
     Rng rng(3);

@@ -103,6 +103,8 @@ private:
         for (size_t i = 0; i < outbound_count_; ++i)
             if (outbound_[i].sa->cipher == Cipher::aes_gcm) crypto_.seal_gcm(outbound_[i].esp, *outbound_[i].sa);
         run_hash(outbound_.data(), outbound_count_, nullptr);
+        for (size_t i = 0; i < outbound_count_; ++i)
+            if (outbound_[i].sa->in_udp && outbound_[i].sa->ipv6) write_udp_sum(*outbound_[i].packet);
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
 
@@ -117,6 +119,9 @@ private:
                 if (to.outcome == kProtected) {
                     routes_[i] = outbound_route<Complete>(packet, tables_, to.detail);
                     to = {routes_[i].detail, routes_[i].outcome};
+                    if (to.outcome == kMtuExceeded &&
+                        answer_too_big<Complete>(*packets[i], tables_, to.detail, kOneLane))
+                        to.outcome = kTooBigAnswered;
                 }
             }
             decisions[i] = to;

@@ -3,6 +3,7 @@
 
 #include "millrace/nf/ipsec/esp/inbound.hpp"
 #include "millrace/nf/ipsec/esp/replay.hpp"
+#include "millrace/nf/ipsec/esp/too_big.hpp"
 
 namespace millrace::nf::ipsec {
 
@@ -33,6 +34,12 @@ struct Gateway {
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         const Route route = find_route<Kind>(packet, tables);
         if (route.outcome == kProtected) return protect(packet, tables, route, lanes);
+        if (Kind::kTells && route.outcome == kMtuExceeded) {
+            Packet own = packet;
+            const bool answered = answer_too_big<Kind>(own, tables, route.detail, lanes);
+            packet = own;
+            return {route.detail, answered ? kTooBigAnswered : kMtuExceeded};
+        }
         if (route.outcome != kUnprotected) return {route.detail, route.outcome};
         Packet own = packet;  // what a call gets by reference lies in memory: let the other way keep it in registers
         const Decision decision = unprotect(own, tables, route, lanes);
@@ -40,36 +47,45 @@ struct Gateway {
         return decision;
     }
 
-    /// Writes the ICV of what `process` has wrapped.
+    /// Writes the ICV of what `process` has wrapped, and what comes behind that.
     MILLRACE_DEVICE static Decision finish(Packet& packet, const Tables& tables, Decision decision) {
         if (Kind::kOnlyGcm || decision.outcome != kProtected) return decision;
         const Sa& sa = tables.sas[decision.detail];
         const Esp esp = sent_esp<Kind>(packet, sa, sequence_of(sa, packet.ticket()));
         authenticate<Kind>(esp, sa);
+        if (Kind::kUdp && sa.in_udp && sa.ipv6) write_udp_sum(packet);
         if (Kind::kBytes && sa.counts_bytes)
             packet.set_ticket(kVerified | kSent | static_cast<uint64_t>(sa.slot) << 32 | esp.text_bytes);
         return decision;
     }
 
-    /// Counts bytes, and refuses replays. The window takes in every packet whose ICV was right, whatever was inside.
+    /// Refuses replays, and counts the bytes of what is none: who sends a packet again must not bring an SA to its end.
+    /// The window takes in every packet whose ICV was right, whatever was inside.
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision) {
         const uint64_t ticket = packet.ticket();
         if (!(ticket & kVerified)) return decision;
         packet.set_ticket(0);
         const Sa& sa = tables.sas[decision.detail];
-        if (Kind::kBytes && sa.counts_bytes) {
-            tables.bytes[sa.slot] += (ticket & kSent) != 0 ? static_cast<uint32_t>(ticket) : packet.length();
-            if ((ticket & kSent) != 0) return decision;
+        const bool sent = Kind::kBytes && (ticket & kSent) != 0;
+        if (!sent && !is_fresh(tables, sa, ticket)) {
+            decision.outcome = kReplayed;
+            return decision;
         }
-        if (sa.replay_window == 0) return decision;
-        uint64_t* state = &tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
-        const uint64_t sequence = is_extended<Kind>(sa) ? noted_sequence(ticket, sequence_in(sa.before, state[0]))
-                                                        : static_cast<uint32_t>(ticket);
-        if (!accept_sequence(state, sa.replay_window, sequence, sa.before)) decision.outcome = kReplayed;
+        if (Kind::kBytes && sa.counts_bytes)
+            tables.bytes[sa.slot] += sent ? static_cast<uint32_t>(ticket) : packet.length();
         return decision;
     }
 
 private:
+    /// Whether a verified packet is no replay as far as its SA looks for them. Slides the window.
+    MILLRACE_DEVICE static bool is_fresh(const Tables& tables, const Sa& sa, uint64_t ticket) {
+        if (sa.replay_window == 0) return true;
+        uint64_t* state = &tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
+        const uint64_t sequence = is_extended<Kind>(sa) ? noted_sequence(ticket, sequence_in(sa.before, state[0]))
+                                                        : static_cast<uint32_t>(ticket);
+        return accept_sequence(state, sa.replay_window, sequence, sa.before);
+    }
+
     template <class Lanes>
     MILLRACE_DEVICE static Decision protect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
         const Sa& sa = tables.sas[route.detail];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <ctime>
 #include <set>
 
 #include "millrace/nf/crypto/keys.hpp"
@@ -10,6 +11,9 @@
 
 namespace millrace::nf::ipsec {
 namespace {
+
+/// What the kernel knows an SA of its own by.
+XfrmId id_of(const SaOptions& sa) { return {sa.inbound ? sa.sa.local : sa.sa.remote, sa.sa.spi, sa.sa.ipv6}; }
 
 void add_once(std::vector<Address>& addresses, const Address& address) {
     for (const Address& known : addresses)
@@ -60,7 +64,10 @@ void IpsecHost::build(Location where) {
                    return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
                });
     const std::vector<uint32_t> slots = take_slots(where);
-    lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, warn_);
+    const auto on_end = [watch = watch_](const SaOptions& sa, Age age) {
+        if (sa.kernel && watch != nullptr) watch->tell_end(id_of(sa), age == Age::hard);
+    };
+    lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, on_end, warn_);
     standing_ = lifetimes_->look(Lifetimes::Clock::now());
     attach_base(where, slots);
     attach_standing();
@@ -101,7 +108,8 @@ void IpsecHost::take_state(const Config& options, const Environment& environment
 std::vector<uint32_t> IpsecHost::take_slots(const Location& where) {
     std::vector<uint32_t> slots;
     for (const SaOptions& configured : options_->sas) {
-        const auto slot = state_->slot_of(configured.identity(), configured.inbound);
+        const auto slot = state_->slot_of(configured.identity(), configured.inbound,
+                                          configured.kernel ? configured.kernel->bytes : 0);
         if (!slot)
             throw ConfigError({where,
                                "there is no room for the state of SA '" + configured.name + "': " +
@@ -138,6 +146,10 @@ void IpsecHost::attach_base(const Location& where, const std::vector<uint32_t>& 
     }
     tables.mtu = options_->mtu;
     tables.mtu_spares_fragmentable = options_->mtu_spares_fragmentable;
+    tables.tells_ipv4 = options_->icmp_ipv4.has_value();
+    tables.tells_ipv6 = options_->icmp_ipv6.has_value();
+    tables.icmp_ipv4 = options_->icmp_ipv4.value_or(Address{});
+    tables.icmp_ipv6 = options_->icmp_ipv6.value_or(Address{});
     tables.default_action = options_->default_action;
     base->attach(tables.aes_encrypt, crypto::aes_encrypt_table());
     base->attach(tables.aes_decrypt, crypto::aes_decrypt_table());
@@ -170,7 +182,27 @@ void IpsecHost::attach_standing() {
     image_.attach_some(tables.limits, standing_.limits);
 }
 
+/// Has the kernel take over what its SAs have done, so that others see it there.
+void IpsecHost::tell_use() const {
+    if (watch_ == nullptr || !watch_->take_use_wanted()) return;
+    for (size_t i = configured_->sas.size(); i < options_->sas.size(); ++i) {
+        const SaOptions& sa = options_->sas[i];
+        const uint32_t slot = (*sas_)[i].slot;
+        SaState::Record& record = state_->record(slot);
+        const uint64_t bytes = state_->used_bytes(slot);
+        if (!sa.kernel || bytes == record.told_bytes) continue;
+        record.told_bytes = bytes;
+        if (record.first_used == 0)
+            record.first_used = sa.kernel->first_used != 0 ? sa.kernel->first_used
+                                                           : static_cast<uint64_t>(std::time(nullptr));
+        const uint64_t packets = sa.inbound ? std::min(state_->received(slot), state_->highest(slot))
+                                            : state_->given_out(slot);
+        watch_->tell_use(id_of(sa), {sa.kernel->added, record.first_used, bytes, packets});
+    }
+}
+
 std::shared_ptr<NetworkFunction> IpsecHost::next() {
+    tell_use();
     if (auto made = next_of_kernel()) return made;
     if (!lifetimes_->followed()) return nullptr;
     Standing now = lifetimes_->look(Lifetimes::Clock::now());
@@ -224,8 +256,10 @@ std::vector<uint32_t> IpsecHost::make_inbound_index() const {
 }
 
 Growth IpsecHost::growth(const Growth& of_type) const {
-    if (configured_->kernel) return of_type;  // its SAs come and go
+    if (configured_->kernel) return {kKernelHeadGrowth, of_type.tail};  // its SAs come and go
     Growth growth;
+    if (configured_->icmp_ipv4) growth.head = icmp::error_head_bytes(false);
+    if (configured_->icmp_ipv6) growth.head = icmp::error_head_bytes(true);
     for (const SaOptions& configured : options_->sas) {
         if (configured.inbound) continue;
         const Sa& sa = configured.sa;
@@ -237,7 +271,7 @@ Growth IpsecHost::growth(const Growth& of_type) const {
 
 /// The smallest device half that does what the SAs ask for.
 std::string_view IpsecHost::variant() const {
-    if (configured_->kernel) return "complete";
+    if (configured_->kernel || configured_->icmp_ipv4 || configured_->icmp_ipv6) return "complete";
     const auto all = [&](auto&& is) {
         return std::all_of(options_->sas.begin(), options_->sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
     };
@@ -279,6 +313,10 @@ std::vector<Statistic> IpsecHost::statistics() const {
         result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"),
                           configured.inbound ? state_->received(slot) : state_->given_out(slot),
                           configured.inbound ? "ESP packets that named this SA" : "sequence numbers given out"});
+    }
+    if (lifetimes_->followed()) {
+        result.push_back({"soft-ends", state_->soft_ends, "times that an SA came near the end of its lifetime"});
+        result.push_back({"hard-ends", state_->hard_ends, "times that an SA came to the end of its lifetime"});
     }
     if (watch_ == nullptr) return result;
     const XfrmWatch::Counts counts = watch_->counts();
@@ -325,7 +363,8 @@ std::vector<nf::Outcome> outcomes() {
             {"sequence-exhausted", drop, "its SA has used up all sequence numbers: it needs a new key"},
             {"nat-keepalive", drop, "keeps a NAT's binding (RFC 3948, section 2.3), and says nothing"},
             {"sequence-unreserved", drop, "the next sequence numbers of its SA are not yet reserved on disk"},
-            {"expired", drop, "its SA has come to the end of its lifetime"}};
+            {"expired", drop, "its SA has come to the end of its lifetime"},
+            {"too-big-answered", next, "too long for its tunnel: now the ICMP error for its sender ('icmp-from')"}};
 }
 
 Declaration declaration() {

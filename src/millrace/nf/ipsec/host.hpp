@@ -23,6 +23,9 @@ public:
     bool commits() const override { return commits_; }
     std::string_view variant() const override;
     std::shared_ptr<NetworkFunction> next() override;
+    void on_change(std::function<void()> told) override {
+        if (watch_ != nullptr) watch_->on_change(std::move(told));
+    }
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
@@ -40,6 +43,7 @@ private:
     std::vector<Policy> make_policies() const;
     std::vector<uint32_t> make_inbound_index() const;
     std::shared_ptr<NetworkFunction> next_of_kernel();
+    void tell_use() const;
 
     std::shared_ptr<const Options> configured_;  ///< without what the kernel adds
     std::shared_ptr<const Options> options_;

@@ -14,6 +14,7 @@ struct Common {
     static constexpr bool kTransport = false;  ///< transport mode
     static constexpr bool kUdp = false;        ///< ESP in UDP
     static constexpr bool kBytes = false;      ///< lifetimes by bytes
+    static constexpr bool kTells = false;      ///< senders by ICMP of what is too long
 };
 
 /// Tunnels with AES-GCM.
@@ -24,7 +25,7 @@ struct OnlyGcm : Common {
 /// Everything.
 struct Complete : Common {
     static constexpr bool kLongKeys = true, kSha256 = true, kLongIcvs = true, kGcm = true, kExtended = true,
-                          kTransport = true, kUdp = true, kBytes = true;
+                          kTransport = true, kUdp = true, kBytes = true, kTells = true;
 };
 
 }  // namespace millrace::nf::ipsec

@@ -22,8 +22,10 @@ inline constexpr uint32_t kEspTrailerBytes = 2;  ///< pad length and next header
 inline constexpr uint32_t kSha1IcvBytes = 12;    ///< HMAC-SHA1-96 (RFC 2404)
 inline constexpr uint32_t kMaxIcvBytes = 16;     ///< HMAC-SHA-256-128 (RFC 4868), AES-GCM (RFC 4106)
 inline constexpr uint32_t kCtrIvBytes = 8;       ///< RFC 3686, section 3.1; RFC 4106, section 3.1
-/// An IPv6 header, the ESP header and the IV of CBC.
-inline constexpr uint32_t kHeadGrowth = ip::kIpv6Bytes + kEspHeaderBytes + crypto::kAesBlockBytes;
+/// An IPv6 header, that of UDP, the ESP header and the IV of CBC.
+inline constexpr uint32_t kHeadGrowth = ip::kIpv6Bytes + udp::kHeaderBytes + kEspHeaderBytes + crypto::kAesBlockBytes;
+/// The same of the kernel's SAs: a gateway of two chains has no room for more. AES-CBC in UDP over IPv6 is left out.
+inline constexpr uint32_t kKernelHeadGrowth = kHeadGrowth - udp::kHeaderBytes;
 /// 15 bytes of padding, the trailer and the ICV.
 template <class Kind>
 inline constexpr uint32_t kTailGrowth = crypto::kAesBlockBytes - 1 + kEspTrailerBytes +
@@ -150,6 +152,13 @@ MILLRACE_DEVICE uint32_t head_bytes_of(const Sa& sa) {
     const uint32_t outer = is_transport<Kind>(sa) ? 0 : sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes;
     return outer + udp_bytes_of<Kind>(sa) + kEspHeaderBytes + iv_bytes_of<Kind>(sa);
 }
+/// Bytes of the longest packet that goes through a tunnel whose outer packets have at most `mtu`.
+template <class Kind>
+MILLRACE_DEVICE uint32_t inner_mtu_of(const Sa& sa, uint32_t mtu) {
+    const uint32_t around = head_bytes_of<Kind>(sa) + icv_bytes_of<Kind>(sa);
+    const uint32_t text = mtu > around ? (mtu - around) & ~(alignment_of<Kind>(sa) - 1) : 0;
+    return text > kEspTrailerBytes ? text - kEspTrailerBytes : 0;
+}
 template <class Kind>
 MILLRACE_DEVICE uint64_t last_sequence_of(const Sa& sa) {
     return is_extended<Kind>(sa) ? kLastExtendedSequence : kLastSequence;
@@ -173,7 +182,9 @@ struct Tables {
     View<uint64_t> limits;  ///< by SA slot: the last sequence number that may be used; none: the last there is
     uint32_t mtu = 0;       ///< longest outer IP packet; 0: no limit
     uint16_t udp_port = 0;  ///< where ESP in UDP comes in and leaves; 0: not at all
-    bool mtu_spares_fragmentable = false;  ///< a packet whose outer DF bit is clear may be longer
+    bool mtu_spares_fragmentable = false;         ///< a packet whose outer DF bit is clear may be longer
+    bool tells_ipv4 = false, tells_ipv6 = false;  ///< senders of packets that are too long, by ICMP from these:
+    Address icmp_ipv4, icmp_ipv6;
     Action default_action = Action::discard;
 
     MILLRACE_DEVICE crypto::AesTables aes() const { return {aes_encrypt, aes_decrypt}; }

@@ -157,9 +157,21 @@ Selector reversed(const Selector& selector) {
     return other;
 }
 
+/// The addresses that ICMP errors come from: of each IP version one.
+void read_icmp_from(Options& result, const Config& from) {
+    for (const Config& item : from.is_scalar() ? std::vector<Config>{from} : from.items()) {
+        const Prefix host = item.prefix();
+        std::optional<Address>& to = host.ipv6 ? result.icmp_ipv6 : result.icmp_ipv4;
+        if (!host.is_host()) item.fail("'" + item.text() + "' is not a single address", "name one of this gateway's");
+        if (to) item.fail("a second address of the same IP version", "name one of IPv4, one of IPv6, or both");
+        to = address_of(host);
+    }
+    if (result.mtu == 0) from.fail("without 'mtu' no packet is too long", "set 'mtu', or take 'icmp-from' out");
+}
+
 Options read_options(const Config& options, const Environment& environment) {
     options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port", "sequence-file",
-                  "kernel"});
+                  "kernel", "icmp-from"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
     if (result.mtu != 0 && result.mtu < 68)
@@ -168,6 +180,7 @@ Options read_options(const Config& options, const Environment& environment) {
         result.mtu_spares_fragmentable = applies->choice({"always", "dont-fragment"}) == 1;
     if (const auto action = options.find("default"))
         result.default_action = action->choice({"bypass", "discard"}) == 0 ? Action::bypass : Action::discard;
+    if (const auto from = options.find("icmp-from")) read_icmp_from(result, *from);
     result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, kMaxSlots));
     result.udp_port = static_cast<uint16_t>(options.integer_or("udp-port", 4500, 1, 65535));
     if (const auto file = options.find("sequence-file")) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,15 @@ struct Secret {
 struct Lifetime {
     uint64_t packets = ~uint64_t{0}, bytes = ~uint64_t{0};
     std::chrono::nanoseconds time = std::chrono::nanoseconds::max();
+    friend bool operator==(const Lifetime&, const Lifetime&) = default;
     bool ends() const {
         return packets != ~uint64_t{0} || bytes != ~uint64_t{0} || time != std::chrono::nanoseconds::max();
     }
+};
+
+/// What the Linux kernel has counted of an SA of its own; times in seconds by its clock, 0: never.
+struct KernelUse {
+    uint64_t added = 0, first_used = 0, bytes = 0, packets = 0;
 };
 
 /// One SA as it was configured.
@@ -41,9 +48,10 @@ struct SaOptions {
     std::vector<Selector> allow;
     Lifetime hard, soft;  ///< behind the first it ends, behind the second another one is preferred
     Config where;
+    std::optional<KernelUse> kernel;  ///< of the kernel's SAs: as it was told
 
     /// One of which nothing is known but where it was configured.
-    static SaOptions at(const Config& where) { return {{}, false, {}, {}, {}, {}, {}, {}, where}; }
+    static SaOptions at(const Config& where) { return {{}, false, {}, {}, {}, {}, {}, {}, where, {}}; }
 
     /// Fill `sa` with what is worked out of `key`, of `auth_key` once.
     void expand_key();
@@ -68,6 +76,7 @@ struct Options {
     std::vector<PolicyOptions> policies;
     uint32_t mtu = 1500;
     bool mtu_spares_fragmentable = false;
+    std::optional<Address> icmp_ipv4, icmp_ipv6;  ///< where errors about too long packets come from
     Action default_action = Action::discard;
     uint16_t udp_port = 4500;  ///< of ESP in UDP
     size_t slots = 4096;

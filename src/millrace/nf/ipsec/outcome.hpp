@@ -29,6 +29,7 @@ enum Outcome : uint32_t {
     kNatKeepalive,
     kSequenceUnreserved,
     kExpired,
+    kTooBigAnswered,
     kOutcomeCount,
 };
 

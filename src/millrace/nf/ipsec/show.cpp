@@ -17,13 +17,22 @@ std::string text_of(const Address& address, bool ipv6) {
     return text.substr(0, text.find('/'));
 }
 
+std::string text_of(Age age) {
+    switch (age) {
+        case Age::young: return "serves";
+        case Age::soft: return "near its end";
+        default: return "ended";
+    }
+}
+
 }  // namespace
 
 std::optional<ShownTable> IpsecHost::show(std::string_view topic, size_t most) const {
     if (topic != "sas") return {};
-    ShownTable shown{.columns = {"name", "direction", "spi", "local", "remote", "sequence", "packets"},
-                     .rows = {},
-                     .total = options_->sas.size()};
+    ShownTable shown{
+        .columns = {"name", "direction", "spi", "local", "remote", "sequence", "packets", "bytes", "state"},
+        .rows = {},
+        .total = options_->sas.size()};
     for (size_t i = 0; i < sas_->size() && shown.rows.size() < most; ++i) {
         const SaOptions& configured = options_->sas[i];
         const Sa& sa = (*sas_)[i];
@@ -34,7 +43,9 @@ std::optional<ShownTable> IpsecHost::show(std::string_view topic, size_t most) c
         std::snprintf(spi, sizeof spi, "0x%x", sa.spi);
         shown.rows.push_back({configured.name, std::string(configured.inbound ? "in" : "out"), std::string(spi),
                               text_of(sa.local, sa.ipv6),
-                              sa.any_remote ? std::string("any") : text_of(sa.remote, sa.ipv6), sequence, packets});
+                              sa.any_remote ? std::string("any") : text_of(sa.remote, sa.ipv6), sequence, packets,
+                              sa.counts_bytes ? ShownTable::Value(state_->used_bytes(sa.slot)) : std::string("-"),
+                              text_of(state_->ages[sa.slot])});
     }
     return shown;
 }

@@ -50,7 +50,7 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_c
     store_be32s(header, words);
 }
 
-/// Writes the UDP header of RFC 3948, section 2.1, without a checksum.
+/// Writes the UDP header of RFC 3948, section 2.1, without a checksum. Over IPv6 write_udp_sum follows.
 MILLRACE_DEVICE_CALL void write_udp(uint8_t* header, const Sa& sa, uint16_t port, uint32_t bytes) {
     store_be16(header, port);
     store_be16(header + 2, sa.remote_port);
@@ -177,6 +177,15 @@ MILLRACE_DEVICE Esp sent_esp(const Packet& packet, const Sa& sa, uint64_t sequen
     esp.text_bytes = packet.payload_bytes() - kEspHeaderBytes - esp.iv_bytes - icv_bytes_of<Kind>(sa);
     if (is_extended<Kind>(sa)) esp.high = static_cast<uint32_t>(sequence >> 32);
     return esp;
+}
+
+/// Writes the checksum of the UDP header before a finished ESP packet over IPv6, where receivers ask for one (RFC 8200,
+/// section 8.1). By one lane.
+MILLRACE_DEVICE_CALL void write_udp_sum(const Packet& packet) {
+    const uint32_t bytes = packet.layers().end - packet.layers().l4_offset;
+    const uint32_t pseudo = checksum_add(bytes + ip::kProtocolUdp, packet.l3() + 8, 32);
+    const uint16_t sum = checksum_finish(checksum_add(pseudo, packet.l4(), bytes));
+    store_be16(packet.l4() + 6, sum == 0 ? uint16_t{0xffff} : sum);
 }
 
 /// The words of an ICV, as integers.

@@ -141,9 +141,15 @@ bool XfrmDatabase::convert(const XfrmSa& told, SaOptions& options) const {
     if (sa.spi < 256) return refuse("has an SPI below 256", "");
     if (told.marked) return refuse("is for packets with a mark or of an XFRM interface", "leave marks and if_id out");
     if (told.mode != XFRM_MODE_TUNNEL && !sa.transport) return refuse("is of neither tunnel nor transport mode", "");
-    if (sa.in_udp && (told.encap_type != UDP_ENCAP_ESPINUDP || sa.ipv6 || sa.transport))
-        return refuse("is in UDP in a way that the gateway can't do", "use tunnel mode over IPv4");
+    if (sa.in_udp && (told.encap_type != UDP_ENCAP_ESPINUDP || sa.transport))
+        return refuse("is in UDP in a way that the gateway can't do", "use tunnel mode");
     if (!convert_cipher(told, options) || !convert_auth(told, options)) return false;
+    if (head_bytes_of<Complete>(sa) > kKernelHeadGrowth)
+        return refuse("is of AES-CBC in UDP over IPv6, whose headers are too long", "agree upon AES-GCM");
+    sa.counts_bytes = true;  // the kernel is told of them
+    options.soft = told.soft;
+    options.hard = told.hard;
+    options.kernel = told.use;
     sa.replay_window = std::min(told.replay_window, kMaxReplayWindow);
     if (sa.extended && sa.replay_window == 0) sa.replay_window = 64;
     return true;
@@ -161,7 +167,8 @@ void XfrmDatabase::on_sa(const XfrmSa& told) {
                          sa.options.auth_key.bytes != options.auth_key.bytes || sa.told.reqid != told.reqid ||
                          sa.told.mode != told.mode || !same(sa.told.src, told.src) ||
                          sa.told.encap_remote_port != told.encap_remote_port ||
-                         sa.options.sa.replay_window != options.sa.replay_window;
+                         sa.options.sa.replay_window != options.sa.replay_window || sa.options.hard != options.hard ||
+                         sa.options.soft != options.soft;
     sa.stamp = stamp_;
     if (!changed) return;
     if (fresh) sa.arrival = ++arrivals_;
@@ -252,8 +259,8 @@ private:
                 "packets that it is about are dropped");
         const Sa* newest = nullptr;
         for_each_that_fits(told, [&](const Sa& sa) {
-            const bool newer = newest == nullptr ||
-                               std::pair(sa.told.added, sa.arrival) > std::pair(newest->told.added, newest->arrival);
+            const bool newer = newest == nullptr || std::pair(sa.told.use.added, sa.arrival) >
+                                                        std::pair(newest->told.use.added, newest->arrival);
             if (newer) newest = &sa;
         });
         if (newest == nullptr) return;

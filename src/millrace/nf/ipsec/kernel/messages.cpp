@@ -141,7 +141,11 @@ bool read_sa_head(const xfrm_usersa_info& info, XfrmSa& sa) {
     sa.reqid = info.reqid;
     sa.flags = info.flags;
     sa.replay_window = info.replay_window;
-    sa.added = info.curlft.add_time;
+    sa.soft.packets = info.lft.soft_packet_limit;
+    sa.soft.bytes = info.lft.soft_byte_limit;
+    sa.hard.packets = info.lft.hard_packet_limit;
+    sa.hard.bytes = info.lft.hard_byte_limit;
+    sa.use = {info.curlft.add_time, info.curlft.use_time, info.curlft.bytes, info.curlft.packets};
     return true;
 }
 
@@ -314,6 +318,32 @@ void parse_xfrm(Bytes bytes, XfrmListener& listener) {
         if (!parse_one(head, body, listener)) listener.on_malformed();
     });
     if (!whole) listener.on_malformed();
+}
+
+std::vector<uint8_t> xfrm_end(const XfrmId& id, bool hard, uint32_t sequence) {
+    xfrm_user_expire end{};
+    std::memcpy(&end.state.id.daddr, id.dst.words, sizeof id.dst.words);
+    end.state.id.spi = swap32(id.spi);
+    end.state.id.proto = IPPROTO_ESP;
+    end.state.family = id.ipv6 ? AF_INET6 : AF_INET;
+    end.hard = hard;
+    return netlink::request(XFRM_MSG_EXPIRE, 0, sequence, end, {});
+}
+
+std::vector<uint8_t> xfrm_use(const XfrmId& id, const KernelUse& use, uint32_t sequence) {
+    xfrm_aevent_id event{};
+    std::memcpy(&event.sa_id.daddr, id.dst.words, sizeof id.dst.words);
+    event.sa_id.spi = swap32(id.spi);
+    event.sa_id.proto = IPPROTO_ESP;
+    event.sa_id.family = id.ipv6 ? AF_INET6 : AF_INET;
+    rtattr head{};
+    head.rta_type = XFRMA_LTIME_VAL;
+    const xfrm_lifetime_cur count{use.bytes, use.packets, use.added, use.first_used};
+    uint8_t attribute[sizeof head + sizeof count];
+    head.rta_len = sizeof attribute;
+    std::memcpy(attribute, &head, sizeof head);
+    std::memcpy(attribute + sizeof head, &count, sizeof count);
+    return netlink::request(XFRM_MSG_NEWAE, NLM_F_REPLACE, sequence, event, attribute);
 }
 
 std::vector<uint8_t> xfrm_dump_request(bool policies, uint32_t sequence) {

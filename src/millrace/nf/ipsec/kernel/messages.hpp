@@ -35,7 +35,8 @@ struct XfrmSa {
     uint32_t reqid = 0;
     uint8_t flags = 0;  ///< XFRM_STATE_*
     uint32_t replay_window = 0;
-    uint64_t added = 0;  ///< seconds, by the kernel's clock
+    Lifetime soft, hard;  ///< by bytes and packets; the kernel itself looks after time
+    KernelUse use;
     XfrmAlgorithm cipher, auth, aead;
     uint16_t encap_type = 0;                               ///< UDP_ENCAP_*; 0: none
     uint16_t encap_local_port = 0, encap_remote_port = 0;  ///< as the kernel sends with it
@@ -81,6 +82,11 @@ public:
 
 /// Reads what a netlink socket received. Any bytes may come.
 void parse_xfrm(netlink::Bytes bytes, XfrmListener& listener);
+
+/// Has the kernel tell its IKE daemon that an SA of ESP is near its end, or at it; then it deletes the SA, too.
+std::vector<uint8_t> xfrm_end(const XfrmId& id, bool hard, uint32_t sequence);
+/// Has the kernel take over what was counted of an SA.
+std::vector<uint8_t> xfrm_use(const XfrmId& id, const KernelUse& use, uint32_t sequence);
 
 /// Asks for all SAs, or all policies.
 std::vector<uint8_t> xfrm_dump_request(bool policies, uint32_t sequence);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace millrace::nf::ipsec {
 namespace {
@@ -16,7 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-constexpr auto kAnswerWithin = 30s;   ///< then the kernel is not expected to answer any more
+constexpr auto kAnswerWithin = 30s;  ///< then the kernel is not expected to answer any more
+constexpr auto kTellUseAfter = 1s;
+constexpr int kLookAgain = 100;       ///< in ms: whether it is to end, beside an answer
 constexpr auto kResyncAfter = 100ms;  ///< more changes often follow
 constexpr auto kResyncPause = 1s;     ///< between resyncs; at least ten times as long as the last one took
 
@@ -35,10 +38,11 @@ int open_or_fail(const std::vector<unsigned>& groups) {
 XfrmWatch::XfrmWatch(uint16_t udp_port, Config place, Reporter warn)
     : udp_port_(udp_port), where_(place.where()), warn_(std::move(warn)),
       events_(open_or_fail({XFRMNLGRP_SA, XFRMNLGRP_POLICY, XFRMNLGRP_EXPIRE, XFRMNLGRP_MIGRATE})),
-      requests_(open_or_fail({})), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), buffer_(kBufferBytes),
+      requests_(open_or_fail({})), posts_(open_or_fail({})), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      buffer_(kBufferBytes),
       database_(udp_port, std::move(place),
                 [this](const std::string& message, const std::string& hint) { tell(message, hint); }) {
-    if (stop_.get() < 0) fail("no event descriptor");
+    if (wake_.get() < 0) fail("no event descriptor");
     // What changes meanwhile waits among the events.
     dump(false);
     dump(true);
@@ -48,7 +52,7 @@ XfrmWatch::XfrmWatch(uint16_t udp_port, Config place, Reporter warn)
 
 XfrmWatch::~XfrmWatch() {
     stopping_ = true;
-    eventfd_write(stop_.get(), 1);
+    eventfd_write(wake_.get(), 1);
     thread_.join();
     explicit_bzero(buffer_.data(), buffer_.size());  // keys came through it
 }
@@ -85,8 +89,8 @@ void XfrmWatch::dump(bool policies) {
     if (send(requests_.get(), request.data(), request.size(), 0) < 0) fail("a request");
     answer_error_ = 0;
     for (const auto until = Clock::now() + kAnswerWithin; answered_ != sequence_ && !stopping_;) {
-        pollfd waiting[] = {{requests_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-        poll(waiting, 2, 1000);
+        pollfd waiting{requests_.get(), POLLIN, 0};
+        poll(&waiting, 1, kLookAgain);
         receive(requests_);
         if (Clock::now() > until) throw std::runtime_error("the kernel's SAs can't be followed: no answer");
     }
@@ -129,9 +133,11 @@ void XfrmWatch::look_once() {
     if (resync_wanted_ != Clock::time_point{})
         wait = std::chrono::duration_cast<std::chrono::milliseconds>(std::max(resync_wanted_, resync_possible_) -
                                                                      Clock::now());
-    pollfd waiting[] = {{events_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    pollfd waiting[] = {{events_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     poll(waiting, 2, static_cast<int>(std::clamp<int64_t>(wait.count() + 1, 0, 1000)));
     receive(events_);
+    tell_of_change();
+    send_posted();
     const auto now = Clock::now();
     {
         const std::lock_guard lock(mutex_);
@@ -141,6 +147,53 @@ void XfrmWatch::look_once() {
     if (resync_wanted_ == Clock::time_point{} || now < std::max(resync_wanted_, resync_possible_)) return;
     resync_wanted_ = {};
     resync();
+    tell_of_change();
+}
+
+void XfrmWatch::post(std::vector<uint8_t> message) {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(message));
+    if (posted_.size() == 1) eventfd_write(wake_.get(), 1);
+}
+void XfrmWatch::on_change(std::function<void()> told) {
+    const std::lock_guard lock(telling_);
+    told_ = std::move(told);
+}
+
+void XfrmWatch::tell_of_change() {
+    const uint64_t version = version_;
+    const std::lock_guard lock(telling_);
+    if (std::exchange(told_version_, version) != version && told_) told_();
+}
+
+bool XfrmWatch::take_use_wanted() {
+    const auto now = Clock::now();
+    if (now < use_told_ + kTellUseAfter) return false;
+    use_told_ = now;
+    return true;
+}
+void XfrmWatch::tell_end(const XfrmId& id, bool hard) { post(xfrm_end(id, hard, 0)); }
+void XfrmWatch::tell_use(const XfrmId& id, const KernelUse& use) { post(xfrm_use(id, use, 0)); }
+
+/// The kernel answers nothing but refusals: that there is no such SA any more, mostly.
+void XfrmWatch::send_posted() {
+    eventfd_t woken = 0;
+    eventfd_read(wake_.get(), &woken);
+    std::vector<std::vector<uint8_t>> posted;
+    {
+        const std::lock_guard lock(mutex_);
+        posted.swap(posted_);
+    }
+    for (const std::vector<uint8_t>& message : posted) {
+        send(posts_.get(), message.data(), message.size(), 0);
+        for (netlink::Bytes answer; netlink::receive(posts_.get(), buffer_, answer) == netlink::Received::message;)
+            netlink::for_each_message(answer, [&](const nlmsghdr& head, netlink::Bytes body) {
+                const int error = netlink::answered(head.nlmsg_type, body).value_or(0);
+                if (error == 0 || error == ESRCH || error == ENOENT || error == EINVAL) return;
+                if (!std::exchange(told_refusal_, true))
+                    tell(std::string("the kernel can't be told how SAs are used: ") + std::strerror(error), "");
+            });
+    }
 }
 
 uint64_t XfrmWatch::add_to(Options& options) const {

@@ -20,8 +20,17 @@ public:
     uint16_t udp_port() const { return udp_port_; }
     /// Of what `add_to` would add now; cheap.
     uint64_t version() const { return version_.load(); }
+    /// Has `told` called when that changes, by a thread of its own; an empty one ends it.
+    void on_change(std::function<void()> told);
     /// Puts what the kernel has behind `options`; returns the version of it.
     uint64_t add_to(Options& options) const;
+
+    /// Has the kernel tell the IKE daemon, soon: see xfrm_end.
+    void tell_end(const XfrmId& id, bool hard);
+    /// Whether it is time to tell again how SAs are used; asking says that it is done. One thread at a time.
+    bool take_use_wanted();
+    /// Has the kernel take over what was counted, soon: see xfrm_use.
+    void tell_use(const XfrmId& id, const KernelUse& use);
 
     struct Counts {
         uint64_t sas = 0, policies = 0, resyncs = 0, malformed = 0;
@@ -45,6 +54,9 @@ private:
     void run();
     void look_once();
     void receive(const netlink::Descriptor& socket);
+    void post(std::vector<uint8_t> message);
+    void send_posted();
+    void tell_of_change();
     void dump(bool policies);
     void resync();
     void tell(const std::string& message, const std::string& hint) const;
@@ -52,18 +64,25 @@ private:
     const uint16_t udp_port_;
     const Location where_;
     const Reporter warn_;
-    const netlink::Descriptor events_, requests_, stop_;
+    const netlink::Descriptor events_, requests_, posts_;
+    const netlink::Descriptor wake_;  // to end, or to send what is posted
+    Clock::time_point use_told_{};
     std::vector<uint8_t> buffer_;
     uint32_t sequence_ = 0, answered_ = 0;
     int answer_error_ = 0;
+    bool told_refusal_ = false;
     Clock::time_point resync_wanted_{};    // since when; the epoch: not
     Clock::time_point resync_possible_{};  // from when on
 
     mutable std::mutex mutex_;  // what is below
     XfrmDatabase database_;
+    std::vector<std::vector<uint8_t>> posted_;
     Counts counts_;
     std::atomic<uint64_t> version_{0};  // of the database
     std::atomic<bool> stopping_{false};
+    std::mutex telling_;  // what is below; no other lock is held then
+    std::function<void()> told_;
+    uint64_t told_version_ = 0;
     std::thread thread_;
 };
 

@@ -12,13 +12,13 @@ constexpr uint64_t kBlock = uint64_t{1} << 24, kExtendedBlock = uint64_t{1} << 2
 }  // namespace
 
 Lifetimes::Lifetimes(std::shared_ptr<const Options> options, std::shared_ptr<SaState> state,
-                     std::vector<uint32_t> slots, Reporter warn)
-    : options_(std::move(options)), state_(std::move(state)), slots_(std::move(slots)), warn_(std::move(warn)),
-      followed_(state_->file() != nullptr) {
+                     std::vector<uint32_t> slots, OnEnd on_end, Reporter warn)
+    : options_(std::move(options)), state_(std::move(state)), slots_(std::move(slots)), on_end_(std::move(on_end)),
+      warn_(std::move(warn)), followed_(state_->file() != nullptr) {
     for (const SaOptions& sa : options_->sas) followed_ = followed_ || sa.hard.ends() || sa.soft.ends();
 }
 
-Lifetimes::Age Lifetimes::age_of(size_t index, Clock::time_point now) const {
+Age Lifetimes::age_of(size_t index, Clock::time_point now) const {
     const SaOptions& sa = options_->sas[index];
     const uint32_t slot = slots_[index];
     // Of what came in only what was accepted counts: nobody else shall end an SA.
@@ -32,15 +32,16 @@ Lifetimes::Age Lifetimes::age_of(size_t index, Clock::time_point now) const {
 }
 
 void Lifetimes::tell(size_t index, Age age) {
-    SaState::Record& record = state_->record(slots_[index]);
-    bool& told = age == Age::hard ? record.told_hard : record.told_soft;
-    if (age == Age::young || told) return;
-    told = record.told_soft = true;
+    if (age <= state_->ages[slots_[index]].exchange(age)) return;
+    ++(age == Age::hard ? state_->hard_ends : state_->soft_ends);
     const SaOptions& sa = options_->sas[index];
+    on_end_(sa, age);
+    if (sa.kernel && age == Age::soft) return;  // a daemon's business
     Diagnostic news = sa.where.diagnostic(
         "SA '" + sa.name + "' " + (age == Age::hard ? "has come to the end of its lifetime" : "is soon at its end"),
-        age == Age::hard ? "its packets are dropped where no other SA serves; give it new keys"
-                         : "add an SA with new keys, here and at the other end");
+        sa.kernel          ? "the kernel is told to delete it; see why its IKE daemon has made no other one"
+        : age == Age::hard ? "its packets are dropped where no other SA serves; give it new keys"
+                           : "add an SA with new keys, here and at the other end");
     news.severity = Diagnostic::Severity::warning;
     news.secret = true;
     warn_(std::move(news));

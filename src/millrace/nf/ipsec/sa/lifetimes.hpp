@@ -1,6 +1,7 @@
 // Which SAs may still be used, and up to which sequence number: lifetimes, and numbers reserved on disk.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,9 +22,11 @@ struct Standing {
 class Lifetimes {
 public:
     using Clock = SaState::Clock;
+    /// Told when an SA comes near its end, or to it.
+    using OnEnd = std::function<void(const SaOptions&, Age)>;
     /// `slots`: of each SA.
     Lifetimes(std::shared_ptr<const Options> options, std::shared_ptr<SaState> state, std::vector<uint32_t> slots,
-              Reporter warn);
+              OnEnd on_end, Reporter warn);
 
     /// Whether anything can change at all.
     bool followed() const { return followed_; }
@@ -32,7 +35,6 @@ public:
     Standing look(Clock::time_point now);
 
 private:
-    enum class Age { young, soft, hard };
     Age age_of(size_t sa, Clock::time_point now) const;
     void tell(size_t sa, Age age);
     void reserve(const std::vector<Age>& ages);
@@ -41,6 +43,7 @@ private:
     std::shared_ptr<const Options> options_;
     std::shared_ptr<SaState> state_;
     std::vector<uint32_t> slots_;
+    OnEnd on_end_;
     Reporter warn_;
     bool followed_ = false;
     bool told_disk_ = false;

@@ -119,7 +119,6 @@ void set_form(SaOptions& options, const Config& map) {
                            "set an 'auth', or take 'esn' out");
     const auto encapsulation = map.find("encapsulation");
     sa.in_udp = encapsulation && encapsulation->choice({"none", "udp"}) == 1;
-    if (sa.in_udp && sa.ipv6) encapsulation->fail("ESP in UDP goes over IPv4 only", "over IPv6 no NAT asks for it");
     if (sa.in_udp && sa.transport)
         encapsulation->fail("ESP in UDP goes with tunnel mode only",
                             "behind a NAT the checksums inside would be those of other addresses");

@@ -8,7 +8,7 @@ namespace millrace::nf::ipsec {
 SaState::SaState(size_t slots, std::chrono::nanoseconds rest)
     : tickets(std::make_shared<std::vector<uint64_t>>(slots)),
       windows(std::make_shared<std::vector<uint64_t>>(slots * kWindowWords)),
-      bytes(std::make_shared<std::vector<uint64_t>>(slots)), window_locks(slots), rest_(rest) {
+      bytes(std::make_shared<std::vector<uint64_t>>(slots)), window_locks(slots), ages(slots), rest_(rest) {
     records_.reserve(slots);
 }
 
@@ -22,7 +22,7 @@ SaState::~SaState() {
     if (file_ != nullptr) file_->write();  // where the disk refuses, the file says more than was used: no harm
 }
 
-std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbound) {
+std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbound, uint64_t used_bytes) {
     const std::lock_guard lock(mutex_);
     if (const auto found = by_identity_.find(identity); found != by_identity_.end()) {
         std::erase_if(retired_, [&](const auto& retired) { return retired.second == found->second; });
@@ -36,6 +36,7 @@ std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbou
         take_back(records_[slot]);
         record.tickets_before = (*tickets)[slot];
         record.bytes_before = (*bytes)[slot];
+        ages[slot] = Age::young;
     } else if (records_.size() < slots()) {
         slot = static_cast<uint32_t>(records_.size());
         records_.emplace_back();
@@ -43,6 +44,8 @@ std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbou
         return std::nullopt;
     }
     by_identity_.emplace(identity, slot);
+    record.bytes_before -= used_bytes;
+    record.told_bytes = used_bytes;
     record.identity = identity;
     record.inbound = inbound;
     const uint64_t used = file_ != nullptr && !inbound ? file_->reserved(identity) : 0;

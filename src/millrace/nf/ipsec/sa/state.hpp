@@ -16,6 +16,9 @@
 
 namespace millrace::nf::ipsec {
 
+/// How near an SA is to its end.
+enum class Age : uint8_t { young, soft, hard };
+
 /// The state of all SAs that a node ever had, by what they are and not by where they stand. A slot is
 /// never given to another SA: an SA that is taken out and comes back with the same key goes on
 /// counting where it stopped, and the tables of the generation before stay right while both run. (But see `retire`.)
@@ -31,7 +34,7 @@ public:
         uint64_t tickets_before = 0, bytes_before = 0;  ///< of the SA that had the slot before
         bool inbound = false;
         Clock::time_point since = Clock::now();
-        bool told_soft = false, told_hard = false;
+        uint64_t first_used = 0, told_bytes = 0;  ///< of the kernel's SAs: as it was last told, see KernelUse
     };
 
     /// So long after it was retired a slot is another SA's: no batch lives as long.
@@ -46,8 +49,9 @@ public:
     void keep_in(std::unique_ptr<SequenceFile> file) { file_ = std::move(file); }
     SequenceFile* file() { return file_.get(); }
 
-    /// The slot of an identity, the same for ever. Nothing when all slots are given out.
-    std::optional<uint32_t> slot_of(const std::string& identity, bool inbound);
+    /// The slot of an identity, the same for ever. Nothing when all slots are given out. `used_bytes`: that it has
+    /// encrypted or decrypted before it was known here.
+    std::optional<uint32_t> slot_of(const std::string& identity, bool inbound, uint64_t used_bytes = 0);
     /// The next generation has no such SA, and its keys hardly come back: after a while another SA gets its slot.
     /// Devices go on counting in it: `Record::before` makes up for that.
     void retire(const std::string& identity);
@@ -71,6 +75,10 @@ public:
     /// One an SA slot, for CPU halves: SAs stay with one worker as long as steering keeps them there,
     /// and a window must not break where it does not.
     std::vector<std::atomic_flag> window_locks;
+    /// By slot: as was told last. Any thread may look.
+    std::vector<std::atomic<Age>> ages;
+    /// How often SAs came near their end, and to it.
+    std::atomic<uint64_t> soft_ends{0}, hard_ends{0};
 
 private:
     void take_back(Record& record);
