@@ -69,7 +69,7 @@ are_up() {
     for name in lan0 wan0; do ip -n $middle link show $name up | grep -q $name || return 1; done
 }
 
-# start_router: from here on the router is at work, as process $running.
+# start_router: from here on the router is at work, as process $running; $comes_up_within has seconds for it.
 start_router() {
     { make_network && make_more; } > "$folder/last" 2>&1 ||
         { cat "$folder/last"; skip "this machine does not allow network namespaces with virtual interfaces"; }
@@ -78,7 +78,7 @@ start_router() {
         --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
     running=$!
     processes+=($running)
-    within 30 are_up || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+    within "${comes_up_within:-30}" are_up || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
     expect "the taps take addresses" make_addresses
 }
 # report CONDITION: holds for the closing table (r), its chains by name (c) and the router's statistics (s).
