@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A VPN gateway whose keys come from strongSwan: a client reaches a network behind another gateway, whose ESP is Linux' own,
-# by SAs that the two IKE daemons agree upon and Millrace takes from the kernel. Rekeying by volume, ESP in UDP, and what
-# is too long. Where this machine's kernel has no ESP, all of it runs on one in user mode (own_kernel.py).
+# A VPN gateway whose keys come from strongSwan: a client reaches a network behind another gateway, whose ESP is Linux'
+# own, by SAs that the two IKE daemons agree upon and Millrace takes from the kernel. Rekeying by volume, ESP in UDP,
+# and what is too long. Where this machine's kernel has no ESP, all of it runs on one in user mode (own_kernel.py).
 # usage: ike.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -111,7 +111,8 @@ all_sizes() { local bytes; for bytes in "$@"; do pings -c 1 -M do -s "$bytes" ||
 # told MTU ADDRESS: a longer ping is answered by an error from there, and one of that length goes through.
 told() {
     in_client ip route flush cache
-    pings -c 2 -i 0.2 -M do -s 1472 | tee "$folder/too-long" | grep -q "From $2 .*mtu = $1" || { cat "$folder/too-long"; return 1; }
+    pings -c 2 -i 0.2 -M do -s 1472 | tee "$folder/too-long" | grep -q "From $2 .*mtu = $1" ||
+        { cat "$folder/too-long"; return 1; }
     pings -c 1 -M do -s $(($1 - 28))
 }
 # counted ADDRESS: the kernel has what was counted of an SA to that address.
@@ -122,7 +123,8 @@ counted() {
 encapsulated() { in_middle ip xfrm state | grep -q "encap type espinudp"; }
 # rekeyed TIMES: so often at least, because the kernel said so.
 rekeyed() { (($(grep -c 'creating rekey job' "$folder/$middle/log") >= $1)); }
-# nearly_all PINGS: what the other end sends by an SA that it has before it is at work here is lost, of each a packet at most.
+# nearly_all PINGS: what the other end sends by an SA that it has before it is at work here is lost, of each a packet at
+# most.
 nearly_all() {
     pings -q -i 0.02 -c "$1" > "$folder/pings"
     local received; received=$(grep -o '[0-9]* received' "$folder/pings" | cut -d' ' -f1)

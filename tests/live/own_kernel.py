@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs a command on a Linux kernel of its own, in user mode (package user-mode-linux), for what this machine's can't do.
+"""Runs a command on a Linux kernel of its own, in user mode (package user-mode-linux), for what this machine's can't
+do.
 
     own_kernel.py COMMAND...
 

@@ -11,7 +11,18 @@
 namespace millrace::test {
 
 /// The outcomes of nat64 by number.
-enum : uint32_t { kOut, kIn, kHairpinned, kNotOurs, kNobody, kNoPortLeft, kPiece, kNoSuchThing, kTooLong };
+enum : uint32_t {
+    kOut,
+    kIn,
+    kHairpinned,
+    kNotOurs,
+    kNobody,
+    kNoPortLeft,
+    kPiece,
+    kNoSuchThing,
+    kTooLong,
+    kTooLongAnswered
+};
 
 using Address6 = std::array<uint8_t, 16>;
 

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "millrace/nf/nat64/errors.hpp"
+#include "millrace/packet/icmp_error.hpp"
 
 namespace millrace::nf::nat64 {
 
 struct Nat64 {
     /// Behind the outcomes of mappings::Outcome.
-    enum Outcome : uint32_t { kTooBig = mappings::kOutcomes, kNoRoom };
+    enum Outcome : uint32_t { kTooBig = mappings::kOutcomes, kTooBigAnswered, kNoRoom };
 
     static constexpr Fields reads = field::everything;
     static constexpr Fields writes = field::everything | field::length;
@@ -30,7 +31,7 @@ struct Nat64 {
         Plan plan = plan_for(packet, tables, quoted);
         if (!plan.from_inside && !plan.to_external) return {kNoDetail, plan.outcome};
         const Layers& layers = packet.layers();
-        if (is_too_big(packet, plan, tables.own.mtu)) return {kNoDetail, kTooBig};
+        if (is_too_big(packet, plan, tables.own.mtu)) return answer_too_big(packet, tables.own.mtu);
         const uint32_t grown = layers.l3_offset + ip_bytes(plan.to_external) +
                                (plan.is_error ? ip_bytes(plan.to_external) + icmp::kHeaderBytes : 0);
         const uint32_t from = plan.is_error ? quoted.l4 : layers.l4_offset;
@@ -97,12 +98,20 @@ private:
         return with_key(tables, plan);
     }
 
-    /// Whether a packet finds no way inside, as it is longer there. One that is longer than the MTU already was put
-    /// together from fragments, and is cut again.
+    /// Whether a packet that must not be fragmented finds no way inside, as it is longer there. Others may have come in
+    /// fragments, and are cut again where they leave.
     MILLRACE_DEVICE static bool is_too_big(const Packet& packet, const Plan& plan, uint32_t mtu) {
         const Layers& layers = packet.layers();
-        if (plan.is_error || !layers.is_ipv4()) return false;
-        return ip::kIpv6Bytes + layers.end - layers.l4_offset > mtu && layers.end - layers.l3_offset <= mtu;
+        if (plan.is_error || !layers.is_ipv4() || (packet.l3()[6] & 0x40) == 0) return false;
+        return ip::kIpv6Bytes + layers.end - layers.l4_offset > mtu;
+    }
+
+    /// The error comes from the external address that the packet was for: nobody else is here for its sender.
+    MILLRACE_DEVICE static Decision answer_too_big(Packet& packet, uint32_t mtu) {
+        const uint32_t fits = mtu - (ip::kIpv6Bytes - ip::kIpv4Bytes);
+        const bool told = icmp::may_tell_too_big(packet) &&
+                          icmp::tell_too_big(packet, packet.l3() + 16, fits, Lanes<1>());
+        return {kNoDetail, told ? kTooBigAnswered : kTooBig};
     }
 
     /// Whether a packet is of what the other family has, and between single addresses.
