@@ -213,7 +213,7 @@ TEST(Compile, FunctionsThatKnowFlows) {
         "content:\"x\"; sid:1;)']}}, {name: counts, nids: {rule: ['alert tcp any any -> any 80 (content:\"x\"; "
         "stream_size:client,<,9; sid:1;)']}}, {tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, "
         "to: "
-        "10.1.0.0/16}}}}, {ipfix: {collector: 192.0.2.1}}]",
+        "10.1.0.0/16}}}}, {nat64: {pool: 198.51.100.2, ports: 1024-2047}}, {ipfix: {collector: 192.0.2.1}}]",
         "sim");
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(
