@@ -71,7 +71,7 @@ within() {
 port_is_unreachable() {
     ip netns exec "$1" python3 - "$2" "$3" << 'PYTHON'
 import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(2)
 s.connect((sys.argv[1], int(sys.argv[2])))
 s.send(b"anybody there?")

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
+#include "millrace/device/sim/sim_device.hpp"
 #include "nf/nat64/sides.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -149,6 +151,35 @@ TEST(Nat64, ReadsNothingBehindWhatAnErrorCarries) {
     for (const Decision& decision : result.decisions) ++seen[decision.outcome];
     EXPECT_EQ(seen[kNobody] + seen[kNoSuchThing] + seen[kIn] + seen[kOut], frames.size());
     EXPECT_GT(seen[kNobody], 100u);
+}
+
+/// The device goes, and its mappings with it: the CPU gives out ports anew, to one endpoint each, and keeps to them.
+TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
+    constexpr size_t kEndpoints = 1000;
+    std::vector<Frame> frames;
+    for (size_t i = 0; i < 3 * kEndpoints; ++i) {
+        Side client{ipv6("2001:db8::"), 0, static_cast<uint16_t>(5000 + i % kEndpoints)};
+        store_be16(client.ipv6.data() + 14, static_cast<uint16_t>(i % kEndpoints / 10));
+        frames.push_back(in_ipv6({}, client, outside(ipv4("192.0.2.9"), 53)));
+    }
+    const auto chain = make_configuration("[nat64: {pool: 198.51.100.1, ports: 1024-9215}]", "sim");
+    device::sim::SimOptions sim;
+    sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
+    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
+                                        Work::fault);
+    expect_conserved(run, frames.size());
+    EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+    std::vector<Side> external(frames.size());
+    for (const Outcome& outcome : run.outcomes) {
+        ASSERT_EQ(outcome.verdict.decision.outcome, kOut);
+        ASSERT_TRUE(sums_right(outcome.frame));
+        external.at(outcome.number) = source4(outcome.frame);
+    }
+    std::set<Side> taken;
+    for (size_t i = kEndpoints; i < 2 * kEndpoints; ++i) {
+        EXPECT_TRUE(taken.insert(external[i]).second) << "given away twice";
+        EXPECT_EQ(external[i], external[i + kEndpoints]);
+    }
 }
 
 class Nat64s : public DeviceInMode {};
