@@ -155,16 +155,17 @@ std::string keys_yaml(const Workload& w, const std::string& nonce, uint32_t tunn
                            : ", auth-key: \"" + hex(w.auth_key) + "\"");
 }
 
-/// Destinations are shared out evenly among the tunnels; what else there is takes the first.
-std::string ipsec_yaml(const Workload& w) {
+/// Destinations are shared out evenly among the tunnels; what else there is takes the first. Each chain has tunnels of
+/// its own.
+std::string ipsec_yaml(const Workload& w, uint32_t chain) {
     std::string sas, policies;
     const auto bits = static_cast<unsigned>(std::countr_zero(w.tunnels));
     for (uint32_t i = 0; i < w.tunnels; ++i) {
         auto nonce = w.nonce;
-        nonce[2] = static_cast<uint8_t>(nonce[2] ^ i >> 8);
-        nonce[3] = static_cast<uint8_t>(nonce[3] ^ i);
+        store_be32(nonce.data(), load_be32(nonce.data()) ^ (chain << 16 | i));
         sas += fmt::format("            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, {}}}\n", i,
-                           w.spi + i, dotted(w.local), dotted(w.remote), keys_yaml(w, hex(nonce), i));
+                           w.spi + chain * w.tunnels + i, dotted(w.local), dotted(w.remote),
+                           keys_yaml(w, hex(nonce), chain << 16 | i));
         auto from = w.dst_from;
         store_be32(from.data(), load_be32(from.data()) | i << (32 - w.dst_bits - bits));
         if (i > 0)
@@ -172,14 +173,14 @@ std::string ipsec_yaml(const Workload& w) {
                                     dotted(from), w.dst_bits + bits, i);
     }
     return fmt::format(
-        "ipsec:\n          mtu: 9000\n          sa-slots: {}\n          sas:\n{}          policies:\n{}            - "
+        "ipsec:\n          mtu: 9000\n{}          sas:\n{}          policies:\n{}            - "
         "{{src: 0.0.0.0/0, dst: "
         "0.0.0.0/0, action: protect, sa: t0}}\n"
         "          default: bypass\n",
-        std::max<uint32_t>(w.tunnels, 4096), sas, policies);
+        w.tunnels > 4096 ? fmt::format("          sa-slots: {}\n", w.tunnels) : "", sas, policies);
 }
 
-std::string nf_yaml(const Workload& w, const std::string& kind) {
+std::string nf_yaml(const Workload& w, const std::string& kind, uint32_t chain) {
     if (kind == "firewall") return firewall_yaml(w);
     if (kind == "nids")
         return fmt::format("nids: {{rules: [\"{}\"], mode: ips{}}}\n", fmt::join(w.nids_rules, "\", \""),
@@ -188,7 +189,7 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
                            : w.nids_flows == "streams" ? ""
                                                        : ", flows: {streams: {http: usual}}");
     if (kind == "router") return router_yaml(w);
-    if (kind == "ipsec") return ipsec_yaml(w);
+    if (kind == "ipsec") return ipsec_yaml(w, chain);
     if (kind == "mirror") return "mirror\n";
     if (kind == "crc") return "crc: {mode: set}\n";
     throw std::invalid_argument("there are no built-in tables for '" + kind +
@@ -256,14 +257,14 @@ io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned 
 }
 
 std::string chain_yaml(const Workload& w, const ChainOptions& options, const std::string& ports) {
-    std::string nfs = options.kinds.empty() ? " []\n" : "\n";
-    for (const std::string& kind : options.kinds) nfs += "      - " + nf_yaml(w, kind);
     std::string text = fmt::format("version: 1\ndevice: {}\noutput: \"{}\"\nports:\n{}chains:\n", options.device,
                                    w.scratch, ports);
     constexpr uint32_t kFirstPort = 1024, kPorts = 65536 - kFirstPort;  // as source_options has them
     std::string lines = "classify:\n";
     for (unsigned i = 0; i < options.chains; ++i) {
         const std::string name = options.chains == 1 ? "chain" : fmt::format("chain-{}", i);
+        std::string nfs = options.kinds.empty() ? " []\n" : "\n";
+        for (const std::string& kind : options.kinds) nfs += "      - " + nf_yaml(w, kind, i);
         text += fmt::format("  {}:\n{}    output: out\n    max-batch: {}\n    max-delay: {}\n    nfs:{}", name,
                             options.chains == 1 ? "    input: in\n" : "", options.max_batch, options.max_delay, nfs);
         lines += fmt::format("  - {{match: {{port: in, src-port: {}-{}}}, chain: {}}}\n",

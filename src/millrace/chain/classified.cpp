@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include "millrace/chain/classification_table.hpp"
 
@@ -20,10 +21,14 @@ std::vector<bool> chains_behind(const Classification& classification, uint16_t p
     return reached;
 }
 
-/// Whether a function may be one of several in a stage: the same code for whatever tables.
-bool differs_in_tables_only(const Node& node) {
-    const nf::Type& type = *node.type;
-    return !type.ordered() && type.tickets == nullptr && type.commit == nullptr && !node.changes_state_in_no_order();
+/// Whether functions may be neighbours in a stage: the same code for whatever tables. Batches number packets for a
+/// whole stage at once, by keys that all of its functions have in one array.
+bool differ_in_tables_only(const Node& one, const Node& other) {
+    if (one.changes_state_in_no_order() || other.changes_state_in_no_order()) return false;
+    const nf::Type& type = *one.type;
+    if (!type.ordered()) return type.commit == nullptr;
+    return type.numbered() && one.nf->commits() == other.nf->commits() &&
+           type.tickets(one.nf->image().tables()).data() == type.tickets(other.nf->image().tables()).data();
 }
 
 /// Whether functions have the very same tables. A padding byte that differs says no, which costs a stage.
@@ -40,10 +45,26 @@ bool have_same_tables(const nf::NetworkFunction& one, const nf::NetworkFunction&
 bool are_alike(const Program& one, const Program& other) {
     return std::ranges::equal(one.nodes, other.nodes, [](const Node& a, const Node& b) {
         // A block keeps tables in its memory, of all packets that it has.
-        const bool in_block = a.type->block_bytes > 0;
-        return a.type == b.type && a.lanes == b.lanes && a.targets == b.targets && differs_in_tables_only(a) &&
-               differs_in_tables_only(b) && (!in_block || have_same_tables(*a.nf, *b.nf));
+        const bool in_block = a.type->block_bytes > 0 && !a.type->block_is_constant;
+        return a.type == b.type && a.lanes == b.lanes && a.targets == b.targets && differ_in_tables_only(a, b) &&
+               (!in_block || have_same_tables(*a.nf, *b.nf));
     });
+}
+
+/// Whether functions of different stages have state in the same array: batches go through each stage with an order on
+/// its own.
+bool have_state_in_common(const std::vector<std::vector<std::shared_ptr<const Program>>>& kinds) {
+    std::set<const void*> known;
+    for (const auto& alike : kinds)
+        for (size_t at = 0; at < alike.front()->nodes.size(); ++at) {
+            std::set<const void*> own;
+            for (const auto& chain : alike)
+                for (const nf::Image::Array& array : chain->nodes[at].nf->image().arrays())
+                    if (array.is_state()) own.insert(array.data);
+            for (const void* const array : own)
+                if (!known.insert(array).second) return true;
+        }
+    return false;
 }
 
 /// Appends chains that are alike: all of their first nodes, then all of their second ones, and so on.
@@ -106,7 +127,8 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
     if (classification.table() == nullptr) return nullptr;
     const auto ports = static_cast<uint16_t>(configuration.port_names.size());
     const std::vector<bool> reached = chains_behind(classification, ports, configuration.chains.size());
-    size_t nodes = 0, stages = 0, states = 0;
+    size_t nodes = 0, stages = 0;
+    std::set<const void*> states;
     std::vector<std::vector<std::shared_ptr<const Program>>> kinds;  // chains that are alike
     for (const auto& chain : configuration.chains) {
         if (!reached[chain->index]) continue;
@@ -115,8 +137,8 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
         if (chain->reassembly || chain->inner != 0 || chain->is_tenants) return nullptr;
         nodes += chain->nodes.size();
         for (const Node& node : chain->nodes)
-            states += static_cast<size_t>(std::ranges::count_if(
-                node.nf->image().arrays(), [](const nf::Image::Array& array) { return array.changing_bytes > 0; }));
+            for (const nf::Image::Array& array : node.nf->image().arrays())
+                if (array.changing_bytes > 0) states.insert(array.data);
         const auto kind = std::ranges::find_if(kinds,
                                                [&](const auto& other) { return are_alike(*other.front(), *chain); });
         if (kind != kinds.end()) {
@@ -126,7 +148,8 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
         kinds.push_back({chain});
         stages += chain->nodes.size();
     }
-    if (nodes > kMaxNodes || stages > kMaxStages || states > kMaxStateArrays) return nullptr;
+    if (nodes > kMaxNodes || stages > kMaxStages || states.size() > kMaxStateArrays) return nullptr;
+    if (have_state_in_common(kinds)) return nullptr;
 
     auto program = std::make_shared<Program>();
     program->name = kClassifiedName;

@@ -13,10 +13,10 @@ inline constexpr size_t kMaxStateArrays = 8;
 
 /// The program of all chains that headers decide between, with their functions by reference: tables and state are the
 /// chains' own. Its nodes are those of the chains. Chains that have the same functions, and lead to the same places,
-/// share stages, unless a function keeps state or tables in a block's memory: a device then runs the same code for all
-/// of them. Its field plan is what any chain needs. Null where ports alone decide, or where the chains have more than
-/// kMaxNodes functions, kMaxStages stages or kMaxStateArrays arrays of state together: then whoever receives packets
-/// classifies them.
+/// share stages: a device then runs the same code for all of them. A function that keeps state stands apart, unless it
+/// has that where its siblings have theirs (nf::Siblings). Its field plan is what any chain needs. Null where ports
+/// alone decide, or where the chains have more than kMaxNodes functions, kMaxStages stages or kMaxStateArrays arrays of
+/// state together: then whoever receives packets classifies them.
 std::shared_ptr<const Program> make_classified(const Configuration& configuration);
 
 /// The programs that packets go through on a device: the classified one, and each chain that packets come to by

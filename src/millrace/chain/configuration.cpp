@@ -12,6 +12,7 @@
 #include "millrace/chain/head.hpp"
 #include "millrace/chain/inner.hpp"
 #include "millrace/chain/names.hpp"
+#include "millrace/chain/previous.hpp"
 #include "millrace/chain/parts.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
@@ -28,11 +29,13 @@ public:
     Configuration load(const std::string& file) {
         result_.file = file;
         result_.files = std::make_shared<FileLedger>();
+        result_.siblings = std::make_shared<SiblingPlaces>();
         const FileLedger::Scope scope(*result_.files);
         FileLedger::note_here(FileLedger::Use::read, file, {file, 0, 0});
         if (options_.previous != nullptr) {
             result_.generation = options_.previous->generation + 1;
             result_.reporter = options_.previous->reporter;
+            result_.siblings = options_.previous->siblings;
         }
         if (!root_.is_map() && !root_.is_null())
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
@@ -176,9 +179,13 @@ private:
             options.at("nfs").fail(
                 "there are more than " + std::to_string(kMaxFunctions) + " network functions in this chain",
                 "make it several chains, which lead to each other");
+        // A chain that has a port to itself does not share batches with others.
+        SiblingPlaces::Chain* const siblings = options.has("input") ? nullptr : &result_.siblings->of(nfs);
         std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
         for (const Config& nf : nfs) {
-            attempt([&] { edges.push_back(read_node(*program, nf)); });
+            attempt([&] {
+                edges.push_back(read_node(*program, nf, siblings == nullptr ? nullptr : &(*siblings)[edges.size()]));
+            });
             if (options_.progress) options_.progress(program->name, ++done, total);
         }
         if (edges.size() == program->nodes.size())
@@ -208,7 +215,7 @@ private:
     uint16_t chain_number(const Config& value) const { return index_of(value, value.text(), "chain", chain_names_); }
 
     /// Reads one entry of `nfs:`, makes the NF, and returns its `on:` map.
-    std::optional<Config> read_node(Program& program, const Config& entry) {
+    std::optional<Config> read_node(Program& program, const Config& entry, nf::Siblings* siblings) {
         static const std::vector<std::string> kOwn = {"name", "on", "lanes"};
         std::vector<std::string> kinds;
         for (const nf::Type* type : functions_->all()) kinds.push_back(type->name);
@@ -256,13 +263,14 @@ private:
         }
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
         check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
-        node.nf = make_nf(program, node, *options);
+        node.nf = make_nf(program, node, *options, siblings);
         node.type = &nf::type_of(*node.type, *node.nf);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");
     }
 
-    std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options) {
+    std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options,
+                                                 nf::Siblings* siblings) {
         nf::Environment environment;
         environment.node_name = node.name;
         environment.chain_name = program.name;
@@ -271,13 +279,8 @@ private:
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";
         environment.live = options_.live;
-        if (options_.previous != nullptr) {
-            for (const auto& before : options_.previous->chains)
-                for (const Node& old : before->nodes)
-                    if (before->whole == program.name && old.name == node.name &&
-                        nf::kind_of(*old.type).name == node.type->name)
-                        hand_on(old, node, environment);
-        }
+        environment.siblings = siblings;
+        if (options_.previous != nullptr) find_previous(options_.previous->chains, program.name, node, environment);
         const Running running(node.name, program.name, Call::making);
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
         auto& first = equals_.first(*node.type, options);
@@ -286,19 +289,6 @@ private:
         std::shared_ptr<nf::NetworkFunction> made = node.type->create(options, environment);
         if (first == nullptr) first = made;
         return made;
-    }
-
-    /// A function that was built anew may keep its state in another form.
-    void hand_on(const Node& old, const Node& node, nf::Environment& environment) {
-        if (&nf::kind_of(*old.type) == node.type) {
-            environment.previous = old.nf.get();
-            return;
-        }
-        const auto& arrays = old.nf->image().arrays();
-        if (std::none_of(arrays.begin(), arrays.end(), [](const nf::Image::Array& array) { return array.is_state(); }))
-            return;
-        environment.warn({node.where, "'" + node.name + "' has been built anew: its state begins afresh", "",
-                          Diagnostic::Severity::warning});
     }
 
     void connect(Program& program, size_t index, const std::optional<Config>& on) {

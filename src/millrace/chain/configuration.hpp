@@ -13,6 +13,7 @@
 #include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
+#include "millrace/chain/siblings.hpp"
 #include "millrace/chain/tenant.hpp"
 #include "millrace/schedule/plan.hpp"
 
@@ -49,6 +50,7 @@ struct Configuration {
     schedule::Sharing sharing = schedule::Sharing::spatial;  ///< how chains share a device's multiprocessors
     Admission admission = Admission::refuse;
     Classification classification;
+    std::shared_ptr<SiblingPlaces> siblings;  ///< its NFs' and those of the generations behind it
     /// The chains that headers decide between, as one program, where a device can hold it (classified.hpp); or null.
     std::shared_ptr<const Program> classified;
     std::vector<Diagnostic> warnings;  ///< of loading it

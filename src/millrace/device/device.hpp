@@ -73,6 +73,12 @@ protected:
         if (array.resident)
             residents_.push_back({address, const_cast<void*>(array.data), array.bytes, array.bytes, array.owner});
         if (array.changing_bytes == 0) return;
+        // Functions may have an array in common, of which each uses some.
+        const auto known = std::ranges::find(states_, array.data, &StateArray::host);
+        if (known != states_.end()) {
+            known->bytes = std::max(known->bytes, array.changing_bytes);
+            return;
+        }
         if (states_.size() == kMaxStateArrays)
             throw DeviceError("chain '" + program_->name + "': its NFs have more than " +
                               std::to_string(kMaxStateArrays) + " arrays of state");

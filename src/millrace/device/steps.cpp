@@ -9,13 +9,15 @@ namespace {
 /// The bits of node `number`'s states among all of the program's.
 uint32_t states_of(const chain::Program& program, size_t number) {
     uint32_t bits = 0;
-    unsigned next = 0;
+    std::vector<const void*> known;  // as LoadedProgram has them
     for (size_t i = 0; i <= number; ++i) {
         if (program.nodes[i].nf == nullptr) continue;
         for (const nf::Image::Array& array : program.nodes[i].nf->image().arrays()) {
-            if (array.changing_bytes == 0 || next >= kMaxStateArrays) continue;
-            if (i == number) bits |= 1u << next;
-            ++next;
+            if (array.changing_bytes == 0) continue;
+            const auto at = std::ranges::find(known, array.data) - known.begin();
+            if (at >= kMaxStateArrays) continue;
+            if (static_cast<size_t>(at) == known.size()) known.push_back(array.data);
+            if (i == number) bits |= 1u << at;
         }
     }
     return bits;

@@ -23,6 +23,7 @@
 // again into the fast memory that a GPU's block of threads shares:
 //     static constexpr uint32_t block_bytes = …;
 //     static void stage(const Tables&, uint32_t* block);            // by all threads of a block, before `process`
+//     static constexpr bool block_is_constant = true;               // where it is the same for whatever tables
 //
 // Order. Device code runs for many packets at once, in no order. An NF whose packets need one (ESP
 // sequence numbers, anti-replay) gives its device half
@@ -97,6 +98,13 @@ struct Growth {
     uint32_t head = 0, tail = 0;
 };
 
+/// What functions at the same place of chains that are written alike have in common, whatever their options, in this
+/// generation and the ones behind it. Where they have all of their state in the same arrays (Image::attach_state), and
+/// keys that tell whose each is, a device runs them as one stage.
+struct Siblings {
+    std::map<std::string, std::weak_ptr<void>> state;  ///< by a name that the NF chooses; it lives as long as they do
+};
+
 /// What an NF's host half is told when it is made.
 struct Environment {
     std::string node_name;  ///< unique in its chain
@@ -108,6 +116,8 @@ struct Environment {
     /// Another node of this generation with the same options, or null: tables of its may serve this one, too. Told to
     /// kinds that say `shares_tables`.
     const class NetworkFunction* twin = nullptr;
+    /// Null: the node is alone.
+    Siblings* siblings = nullptr;
     /// Told of what works but deserves a look, such as a rule that is not supported: while the NF is made, and while it
     /// works.
     Reporter warn = {};
@@ -227,6 +237,7 @@ struct Type {
     bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
+    bool block_is_constant = false;               ///< what is kept there is the same for whatever tables
 
     std::string device_header;               ///< as #include names it: "millrace/nf/router/device.hpp"
     std::string device_struct;               ///< "millrace::nf::router::Router"
@@ -284,6 +295,8 @@ concept HasFinish = requires(Packet& packet, const typename Device::Tables& tabl
 };
 template <class Device>
 concept HasBlockMemory = requires { Device::block_bytes; };
+template <class Device>
+concept HasConstantBlock = requires { Device::block_is_constant; };
 
 /// A host half that is one of several classes.
 template <class Host>
@@ -349,6 +362,7 @@ struct Register {
         type.tables_bytes = sizeof(typename Device::Tables);
         type.finishes = detail::HasFinish<Device>;
         if constexpr (detail::HasBlockMemory<Device>) type.block_bytes = Device::block_bytes;
+        if constexpr (detail::HasConstantBlock<Device>) type.block_is_constant = Device::block_is_constant;
         type.process[0] = detail::process<Device, 1>;
         type.process[1] = detail::process<Device, 8>;
         type.process[2] = detail::process<Device, 32>;

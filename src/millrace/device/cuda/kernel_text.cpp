@@ -115,11 +115,13 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     }
     if (step.keys_of_next) {
         const chain::Node& node = first_node(program, step.last);
-        text += fmt::format(
-            "    block.{}(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : "
-            "kNoOrderKey; }});\n",
-            node.type->numbered() ? "rank" : "keep_keys", program.stage(step.last).first,
-            function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
+        text += stage_nodes(program, layout, step.last) +
+                fmt::format(
+                    "    block.{0}(batch, [&](uint32_t i) {{\n        const uint32_t node = batch.at[i];\n"
+                    "        return {1}.has(node) ? {2}(&batch.packets[i], {1}.tables_of(node)) : "
+                    "kNoOrderKey;\n    }});\n",
+                    node.type->numbered() ? "rank" : "keep_keys", stage_name(step.last),
+                    function_name(*node.type, lanes(node), "order_key"));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += close_counts(nodes);

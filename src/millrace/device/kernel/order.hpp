@@ -294,7 +294,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
     }
 }
 
-/// Ends a stage of one node for its packets: those with the same key one after the other in order of arrival,
+/// Ends a stage for its packets: those with the same key one after the other in order of arrival,
 /// different keys concurrently. One block; the first packet of a key in a round takes all of the
 /// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
 /// may have changed the packet since.
@@ -303,7 +303,7 @@ MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, co
     auto& [keys, waits] = detail::committing();
     for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
         const uint32_t i = first + threadIdx.x;
-        const bool mine = i < batch.count && batch.at[i] == own.first;
+        const bool mine = i < batch.count && own.has(batch.at[i]);
         const uint32_t key = mine ? batch.keys[i] : 0xffffffffu;
         keys[threadIdx.x] = key;
         waits[threadIdx.x] = mine;
@@ -313,8 +313,9 @@ MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, co
         if (leads) {
             for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
                 if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
-                route_packet(batch, counts, first + k, own, own.first,
-                             commit(&batch.packets[first + k], own.tables, batch.decisions[first + k]));
+                const uint32_t node = batch.at[first + k];
+                route_packet(batch, counts, first + k, own, node,
+                             commit(&batch.packets[first + k], own.tables_of(node), batch.decisions[first + k]));
             }
         }
         __syncthreads();

@@ -57,15 +57,16 @@ public:
             lap(static_cast<uint32_t>(stage));
         }
         if (step_.keys_of_next) {
-            const uint16_t next = program_.stage(step_.last).first;
-            batch_.keys[i] = batch_.at[i] == next
-                                 ? program_.nodes[next].type->order_key(batch_.packets[i], tables_[next])
+            const uint16_t node = batch_.at[i];
+            batch_.keys[i] = is_of_stage(node, step_.last)
+                                 ? program_.nodes[node].type->order_key(batch_.packets[i], tables_[node])
                                  : kNoOrderKey;
         }
         if (step_.end) end_packet(batch_, i);
         lap(kEndPart);
     }
 
+    /// All nodes of the stage have their numbers in one array.
     void tickets(uint32_t i) {
         const uint16_t node = program_.stage(step_.first).first;
         const MutableView<uint64_t> counters = program_.nodes[node].type->tickets(tables_[node]);
@@ -74,8 +75,8 @@ public:
     }
 
     void commit(uint32_t i) {
-        const uint16_t node = program_.stage(step_.first).first;
-        if (batch_.at[i] != node) return;
+        const uint16_t node = batch_.at[i];
+        if (!is_of_stage(node, step_.first)) return;
         const nf::Type& type = *program_.nodes[node].type;
         const Running running(program_.nodes[node].name, program_.name);
         route(i, node, type.commit(batch_.packets[i], tables_[node], batch_.decisions[i]));
@@ -122,6 +123,10 @@ public:
     void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
+    bool is_of_stage(uint16_t node, size_t number) const {
+        const chain::Stage stage = program_.stage(number);
+        return node >= stage.first && node < stage.first + stage.count;
+    }
     void begin(uint32_t i) {
         const auto stages = static_cast<uint32_t>(program_.stage_count());
         if (program_.classifier == nullptr)

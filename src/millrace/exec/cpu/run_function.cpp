@@ -9,12 +9,12 @@ namespace millrace::exec {
 namespace {
 
 /// Commits of one NF must not run concurrently; workers that share an NF lock it once a vector.
-SpinLock& commit_lock(const nf::NetworkFunction* nf) {
+SpinLock& commit_lock(const uint64_t* tickets) {
     struct alignas(64) Padded {
         SpinLock lock;
     };
     static Padded locks[64];
-    return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
+    return locks[(reinterpret_cast<uintptr_t>(tickets) >> 6) % 64].lock;
 }
 
 /// Runs an NF with state per key, or the `commit` that it has; workers share the state. Then frees some of it that has
@@ -55,7 +55,8 @@ void run_function(const chain::Node& node, nf::CpuHalf* half, std::span<Packet* 
     if (half != nullptr) return half->process(packets, decisions);
     if (type.is_keyed()) return run_keyed(node, tables, packets, decisions);
     std::unique_lock<SpinLock> ordered_section;
-    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_lock(node.nf.get()));
+    if (type.commit != nullptr && node.nf->commits())
+        ordered_section = std::unique_lock(commit_lock(type.tickets(tables).data()));
     if (type.ordered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (Packet* const packet : packets) {

@@ -1,15 +1,19 @@
 #include "millrace/exec/transfer/batch_bytes.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "millrace/exec/offload/memory/piece_layout.hpp"
 
 namespace millrace::exec {
 
 uint64_t state_bytes(const chain::Program& program) {
-    uint64_t bytes = 0;
+    std::map<const void*, uint64_t> changing;  // functions may have an array in common
     for (const chain::Node& node : program.nodes)
-        for (const nf::Image::Array& array : node.nf->image().arrays()) bytes += array.changing_bytes;
+        for (const nf::Image::Array& array : node.nf->image().arrays())
+            changing[array.data] = std::max(changing[array.data], array.changing_bytes);
+    uint64_t bytes = 0;
+    for (const auto& [array, its] : changing) bytes += its;
     return bytes;
 }
 

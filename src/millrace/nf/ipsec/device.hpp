@@ -17,6 +17,7 @@ struct Gateway {
     /// Blocks of AES spread over lanes; hashes do not, so they wait for `finish`.
     static constexpr unsigned lanes = 8;
     static constexpr uint32_t block_bytes = 4 * crypto::kAesBlockMemory;
+    static constexpr bool block_is_constant = true;
 #if MILLRACE_GPU
     MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { crypto::stage_aes(tables.aes(), block); }
 #endif

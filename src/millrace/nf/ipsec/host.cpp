@@ -100,9 +100,28 @@ void IpsecHost::take_state(const Config& options, const Environment& environment
             options.fail("'sequence-file' can't change while packets flow", "restart the program");
         return;
     }
-    state_ = std::make_shared<SaState>(options_->slots);
+    // Who asks for something of its own gets it, and the kernel's SAs come and go.
+    const bool has_own = options.has("sa-slots") || !file.empty() || configured_->kernel;
+    state_ = has_own || environment.siblings == nullptr ? std::make_shared<SaState>(options_->slots)
+                                                        : take_common(*environment.siblings);
     if (environment.live && !file.empty())
         state_->keep_in(std::make_unique<SequenceFile>(file, options_->sequence_file_at));
+}
+
+/// The state of other chains' gateways at this place that have the same device half: a device numbers the packets of
+/// all of them at once. Half of it stays free for SAs that come later.
+std::shared_ptr<SaState> IpsecHost::take_common(Siblings& siblings) const {
+    constexpr size_t kMany = 65536;
+    for (size_t k = 0;; ++k) {
+        std::weak_ptr<void>& place = siblings.state[fmt::format("{}/{}", variant(), k)];
+        auto common = std::static_pointer_cast<SaState>(place.lock());
+        if (common != nullptr && common->given_out_slots() + options_->sas.size() > common->slots() / 2) continue;
+        if (common == nullptr) {
+            common = std::make_shared<SaState>(k == 0 ? options_->slots : kMany);
+            place = common;
+        }
+        return common;
+    }
 }
 
 std::vector<uint32_t> IpsecHost::take_slots(const Location& where) {

@@ -34,6 +34,7 @@ public:
 
 private:
     void take_state(const Config& options, const Environment& environment);
+    std::shared_ptr<SaState> take_common(Siblings& siblings) const;
     void follow_kernel(const Config& options, const Environment& environment);
     void retire_gone(const IpsecHost& previous);
     void build(Location where);

@@ -22,7 +22,8 @@ enum class Age : uint8_t { young, soft, hard };
 /// The state of all SAs that a node ever had, by what they are and not by where they stand. A slot is
 /// never given to another SA: an SA that is taken out and comes back with the same key goes on
 /// counting where it stopped, and the tables of the generation before stay right while both run. (But see `retire`.)
-/// Shared by all generations of a node.
+/// Shared by all generations of a node, and by nodes that a device runs as one (nf::Siblings): then an SA that two of
+/// them have counts once, and no number goes with its key twice.
 class SaState {
 public:
     using Clock = std::chrono::steady_clock;
@@ -56,6 +57,7 @@ public:
     /// Devices go on counting in it: `Record::before` makes up for that.
     void retire(const std::string& identity);
     size_t slots() const { return tickets->size(); }
+    size_t given_out_slots() const { return records_.size(); }
     /// Of a slot that was given out. Changed by one thread at a time: that which makes generations.
     Record& record(uint32_t slot) { return records_[slot]; }
     /// Sequence numbers that an outbound SA has given out, those before this process began included.
