@@ -47,10 +47,10 @@ test: setup ## build and pass every test
 	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || \
 	    { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
 	@passed=0; again=; \
-	    $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 2)) $(call JUNIT,tests) || passed=$$?; \
+	    $(CTEST) --test-dir $(BUILD) --timeout 600 -j $$(($(JOBS) + 2)) $(call JUNIT,tests) || passed=$$?; \
 	    if [ $$passed != 0 ]; then \
 	        echo "What failed runs once more, one test at a time."; again=$(BUILD)/again.xml; passed=0; \
-	        $(CTEST) --test-dir $(BUILD) --timeout 1200 --rerun-failed -j 1 $(call JUNIT,again) || passed=$$?; \
+	        $(CTEST) --test-dir $(BUILD) --timeout 600 --rerun-failed -j 1 $(call JUNIT,again) || passed=$$?; \
 	    fi; \
 	    /usr/bin/python3 tests/summary.py $(BUILD)/tests.xml $$again; exit $$passed
 

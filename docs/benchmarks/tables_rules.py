@@ -95,8 +95,26 @@ def table_rules_growth(page):
     results = {r["workers"]: r["packets-per-second"] for r in page.results("rules-workers")}
     results[6] = page.results("rules", traffic="512")[0]["packets-per-second"]
     rows = [[f"{n}", "1", million(results[n])] for n in sorted(results)]
-    rows.append(["6", "1,000", million(page.results("rules-chains")[0]["packets-per-second"])])
     return lines_of(["workers", "chains", "512 B, Mpkt/s"], rows)
+
+
+def table_rules_chains(page):
+    def rates(prefix, counts):
+        all_rates = {n: page.results(f"{prefix}-{n}")[0]["packets-per-second"] for n in counts}
+        return {n: f"{million(rate)} ({rate / all_rates[1]:.2f})" for n, rate in all_rates.items()}
+
+    before, after = rates("rules-chains-before", (1, 8, 64)), rates("rules-chains", (1, 8, 64, 500))
+    rows = [[f"{n}", before.get(n, "–"), after[n]] for n in after]
+    return lines_of(["chains", "an IPsec for each, Mpkt/s", "one IPsec, Mpkt/s"], rows)
+
+
+def table_translations(page):
+    rows = []
+    for flows in (1000, 65536):
+        for nat, text in (("nat", "NAT44"), ("nat64", "NAT64")):
+            gpu, cpu = (page.results(f"translations-{where}{nat}-{flows}")[0] for where in ("", "cpu-"))
+            rows.append([text, f"{flows:,}", million(gpu["packets-per-second"]), million(cpu["packets-per-second"])])
+    return lines_of(["", "endpoints inside", "one GPU, 6 workers", "CPU, 16 workers"], rows)
 
 
 def table_start(page):

@@ -190,7 +190,7 @@ void for_each_piece(const Check& check) {
                 needs.sources = flags & 2;
                 needs.events = flags & 4;
                 needs.staging_bytes = flags & 8 ? needs.frames_bytes : 0;
-                if (flags & 4) needs.chain = {.state_bytes = 4000, .emitters = 2, .keepers = 1, .nodes = 2000};
+                if (flags & 4) needs.chain = {.state_bytes = 4000, .emitters = 2, .keepers = 1, .counters = 64000};
                 check(needs);
             }
 }
@@ -205,7 +205,7 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
             EXPECT_EQ(at % PieceLayout::kAlign, 0u);
         EXPECT_GE(piece.sources_at, n * sizeof(device::FrameDescriptor));
         EXPECT_GE(piece.head_at, piece.sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
-        EXPECT_GE(piece.back_at, piece.head_at + PieceLayout::head_of(needs.chain.nodes));
+        EXPECT_GE(piece.back_at, piece.head_at + PieceLayout::head_of(needs.chain.counters));
         EXPECT_GE(piece.results_at, piece.back_at + (whole              ? needs.frames_bytes
                                                      : needs.heads_home ? 0
                                                                         : n * needs.prefix_back));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 
+#include "millrace/device/node_counters.hpp"
 #include "millrace/tenancy/manager.hpp"
 
 namespace millrace::tenancy {
@@ -18,6 +19,7 @@ public:
         for (const Place& place : places) {
             One& own = ones_.emplace_back();
             own.node = place.node;
+            own.first_counter = place.first_counter;
             own.absent = place.absent;
             own.counters = place.counters;
             own.attachment = place.attachment;
@@ -43,7 +45,7 @@ public:
     void leave(unsigned place, const uint32_t* outcomes) override {
         taken_[place] = false;
         for (const One& own : ones_) {
-            const uint32_t* const of_node = outcomes + own.node * device::kMaxOutcomes;
+            const uint32_t* const of_node = outcomes + own.first_counter;
             uint64_t answered = 0;
             for (uint32_t outcome = 0; outcome < own.absent; ++outcome) answered += of_node[outcome];
             const uint64_t absent = of_node[own.absent], wrong = std::min<uint64_t>(of_node[own.absent + 1], absent);
@@ -57,7 +59,7 @@ public:
 
 private:
     struct One {
-        size_t node = 0;
+        size_t node = 0, first_counter = 0;
         uint32_t absent = 0;
         std::shared_ptr<QueueCounters> counters;
         std::shared_ptr<Attachment> attachment;
@@ -75,6 +77,7 @@ SeatsOfChain::SeatsOfChain(Manager& manager, const chain::Program& undivided, un
         if (function == nullptr) continue;
         Place& own = places_.emplace_back();
         own.node = i;
+        own.first_counter = i * device::counters_of_node(undivided);
         own.absent = function->absent();
         own.terms = terms_of(*function);
         own.seat = &manager.seat(function->tenant().name);

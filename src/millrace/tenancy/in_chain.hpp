@@ -23,7 +23,8 @@ public:
 private:
     /// Of a tenant.
     struct Place {
-        size_t node = 0;  ///< in the chain
+        size_t node = 0;           ///< in the chain
+        size_t first_counter = 0;  ///< of it in BatchView::outcome_counts
         uint32_t absent = 0;
         Terms terms;
         Seat* seat = nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "millrace/device/cuda/nf_source.hpp"
+#include "millrace/device/node_counters.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -21,9 +22,9 @@ std::string stage_name(size_t stage) { return fmt::format("stage{}", stage); }
 /// Declares a stage's StageNodes.
 std::string stage_nodes(const chain::Program& program, const TableLayout& layout, size_t stage) {
     const chain::Stage own = program.stage(stage);
-    return fmt::format("    const StageNodes {0}{{{1}, {2}, {3}, {4}, {5}, {6}, sizeof {6} / sizeof {6}[0]}};\n",
+    return fmt::format("    const StageNodes {0}{{{1}, {2}, {3}, {4}, {5}, {6}, sizeof {6} / sizeof {6}[0], {7}}};\n",
                        stage_name(stage), stage, own.first, own.count, tables(layout, stage), layout.strides[stage],
-                       targets_name(stage));
+                       targets_name(stage), counters_of_node(program));
 }
 
 std::string kernel_head(const Kernel& kernel) {
@@ -33,17 +34,17 @@ std::string kernel_head(const Kernel& kernel) {
         kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name);
 }
 
-/// A block has room for the counts of so many nodes.
-constexpr size_t kMaxCountedNodes = 16;
-std::string declare_counts(size_t nodes) {
-    if (nodes > kMaxCountedNodes) return "";
-    return fmt::format("    __shared__ uint32_t outcomes[{} * kMaxOutcomes];\n", nodes);
+/// A block has room for so many counters.
+constexpr size_t kMaxBlockCounters = 512;
+std::string declare_counts(size_t counters) {
+    if (counters > kMaxBlockCounters) return "";
+    return fmt::format("    __shared__ uint32_t outcomes[{}];\n", counters);
 }
-std::string open_counts(size_t nodes) {
-    if (nodes > kMaxCountedNodes) return "    const BatchCounts counts(batch);\n";
-    return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes);
+std::string open_counts(size_t counters) {
+    if (counters > kMaxBlockCounters) return "    const BatchCounts counts(batch);\n";
+    return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", counters);
 }
-std::string close_counts(size_t nodes) { return nodes > kMaxCountedNodes ? "" : "    counts.flush(batch);\n"; }
+std::string close_counts(size_t counters) { return counters > kMaxBlockCounters ? "" : "    counts.flush(batch);\n"; }
 
 /// The first thing that becomes of the packets.
 std::string begin_text(const chain::Program& program, const TableLayout& layout) {
@@ -63,10 +64,10 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
                        const LaneChoice& lanes, const chain::Node* staged = nullptr) {
     const auto lap = [&](uint32_t part) { return step.timed ? fmt::format("    timer.lap({});\n", part) : ""; };
     std::string text = "    BlockPackets block(batch, shared, share);\n";
-    const size_t nodes = program.nodes.size();
+    const size_t counters = counters_of(program);
     bool shared = false;
     for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(first_node(program, index)) > 1;
-    if (step.first < step.last) text += open_counts(nodes);
+    if (step.first < step.last) text += open_counts(counters);
     text += lap(kSortPart);
     // What a resident kernel gets contiguous it fetches.
     if (step.begin && !step.resident) text += "    if (batch.staged) block.scatter(batch);\n" + lap(kScatterPart);
@@ -124,7 +125,7 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
                     function_name(*node.type, lanes(node), "order_key"));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
-    if (step.first < step.last) text += close_counts(nodes);
+    if (step.first < step.last) text += close_counts(counters);
     return text + lap(kEndPart);
 }
 
@@ -148,17 +149,17 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
         text += fmt::format("    number_packets(batch, {}({}), [&] {{ {}}});\n", function("tickets"),
                             tables(layout, step.first), late ? await : "");
     if (step.kind == Step::Kind::commit)
-        text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
+        text += open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
                 fmt::format("    commit_packets(batch, counts.data(), {}, {});\n", stage_name(step.first),
                             function("commit")) +
-                close_counts(program.nodes.size());
+                close_counts(counters_of(program));
     if (step.kind == Step::Kind::keyed)
-        text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
+        text += open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
                 fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {});\n", stage_name(step.first),
                             step.resident ? "0, 1" : "blockIdx.x, gridDim.x",
                             keyed_taker(*first_node(program, step.first).type, lanes(first_node(program, step.first)),
                                         program.stage(step.first).first)) +
-                close_counts(program.nodes.size());
+                close_counts(counters_of(program));
     if (step.kind == Step::Kind::sweep)
         text += fmt::format("    sweep_buckets(batch, {}, {}, {}, {});\n", tables(layout, step.first),
                             program.stage(step.first).first, function("claim"), function("sweep"));
@@ -183,23 +184,23 @@ std::string targets(const chain::Program& program, size_t stage) {
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step,
                         const Kernel& kernel, const LaneChoice& lanes) {
     std::string text = kernel_head(kernel);
-    const size_t nodes = program.nodes.size();
+    const size_t counters = counters_of(program);
     switch (step.kind) {
         case Step::Kind::nodes:
             if (step.timed) text += "    BlockTimer timer(batch);\n";
             text += "    __shared__ BlockPackets::Shared shared;\n    const uint32_t share = blockIdx.x;\n";
-            if (step.first < step.last) text += declare_counts(nodes);
+            if (step.first < step.last) text += declare_counts(counters);
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
         case Step::Kind::enter:
             return text + fmt::format("    enter_windows(batch, {});\n}}\n", program.stage(step.first).first);
         case Step::Kind::leave:
-            return text + declare_counts(nodes) + open_counts(nodes) + stage_nodes(program, layout, step.first) +
+            return text + declare_counts(counters) + open_counts(counters) + stage_nodes(program, layout, step.first) +
                    fmt::format("    leave_windows(batch, counts.data(), {});\n", stage_name(step.first)) +
-                   close_counts(nodes) + "}\n";
+                   close_counts(counters) + "}\n";
         case Step::Kind::commit:
-        case Step::Kind::keyed: text += declare_counts(nodes); break;
+        case Step::Kind::keyed: text += declare_counts(counters); break;
         case Step::Kind::turn:
         case Step::Kind::sweep:
         case Step::Kind::tickets:
@@ -220,7 +221,7 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
         "__grid_constant__ ChainTables tables) {{\n",
         kernel.threads, kernel.name);
     text += "    __shared__ ResidentKernel::Shared own;\n    __shared__ BlockPackets::Shared shared;\n" +
-            declare_counts(std::max<size_t>(program.nodes.size(), 1));
+            declare_counts(std::max<size_t>(counters_of(program), 1));
     text += "    ResidentKernel resident(list, own);\n    const BatchView& batch = resident.batch();\n";
     if (staged != nullptr)
         text += fmt::format("    {}({}, block_memory());\n", function_name(*staged->type, lanes(*staged), "stage"),

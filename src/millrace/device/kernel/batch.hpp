@@ -126,7 +126,7 @@ struct BatchView {
     EventBuffer* events = nullptr;       ///< null when no NF emits any
     Decision* visits = nullptr;          ///< [stage][packet]; null unless asked for
     uint8_t* prefixes = nullptr;         ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
-    uint32_t* outcome_counts = nullptr;  ///< [node][kMaxOutcomes] of the program's nodes: packets by what each decided
+    uint32_t* outcome_counts = nullptr;  ///< [node][counters_of_node()] of the program: packets by what each decided
     uint32_t* snapshot = nullptr;        ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;  ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStateArrays];

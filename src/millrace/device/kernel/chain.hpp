@@ -75,6 +75,7 @@ struct StageNodes {
     uint32_t table_bytes = 0;
     const Target* targets = nullptr;  ///< by outcome, of the first node
     uint32_t outcomes = 0;            ///< that they have declared
+    uint32_t counters = 0;            ///< of each of the program's nodes: device::counters_of_node
 
     MILLRACE_DEVICE bool has(uint32_t node) const { return node - first < count; }
     MILLRACE_DEVICE const void* tables_of(uint32_t node) const {
@@ -87,12 +88,13 @@ MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint
                                   uint32_t node, Decision decision) {
     // An outcome that the NF did not declare would index past its targets.
     const bool declared = decision.outcome < own.outcomes;
+    const uint32_t counter = node * own.counters + (declared ? decision.outcome : own.counters - 1);
     if (!declared) decision.outcome = kUndeclaredOutcome;
     const Target target = declared ? own.targets[decision.outcome] : Target{Target::Kind::drop, 0};
 #if MILLRACE_GPU
-    atomicAdd(&counts[node * kMaxOutcomes + decision.outcome], 1u);
+    atomicAdd(&counts[counter], 1u);
 #else
-    ++counts[node * kMaxOutcomes + decision.outcome];
+    ++counts[counter];
 #endif
     PacketResult& result = batch.results[i];
     result.decided = PacketResult::by(node, decision.outcome);

@@ -223,17 +223,17 @@ private:
 
 /// Counts of a block's outcomes, in its shared memory until the block ends: thousands of packets would
 /// queue up at one counter in the device's memory.
-template <unsigned Nodes>
+template <unsigned Counters>
 class BlockCounts {
 public:
-    MILLRACE_DEVICE explicit BlockCounts(uint32_t (&counts)[Nodes * kMaxOutcomes]) : counts_(counts) {
-        for (uint32_t i = threadIdx.x; i < Nodes * kMaxOutcomes; i += blockDim.x) counts_[i] = 0;
+    MILLRACE_DEVICE explicit BlockCounts(uint32_t (&counts)[Counters]) : counts_(counts) {
+        for (uint32_t i = threadIdx.x; i < Counters; i += blockDim.x) counts_[i] = 0;
         __syncthreads();
     }
     MILLRACE_DEVICE uint32_t* data() const { return counts_; }
     MILLRACE_DEVICE void flush(const BatchView& batch) const {
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < Nodes * kMaxOutcomes; i += blockDim.x)
+        for (uint32_t i = threadIdx.x; i < Counters; i += blockDim.x)
             if (counts_[i] != 0) atomicAdd(&batch.outcome_counts[i], counts_[i]);
     }
 

@@ -94,7 +94,7 @@ MILLRACE_DEVICE void leave_windows(const BatchView& batch, uint32_t* counts, con
     const uint32_t outcome = reinterpret_cast<const volatile Decision*>(place.decisions)[k].outcome;
     if (outcome >= place.outcomes || reinterpret_cast<const Packet*>(at)->out_port() != kNoPort) {
         // The host finds how many they are behind the outcomes that the chain has.
-        atomicAdd(&counts[node * kMaxOutcomes + place.absent + 1], 1u);
+        atomicAdd(&counts[node * own.counters + place.absent + 1], 1u);
         return route_packet(batch, counts, i, own, node, {place.for_wrong, place.absent});
     }
     const uint8_t* const frame = at + kConfinedHandleBytes;

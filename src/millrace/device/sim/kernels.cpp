@@ -10,6 +10,7 @@
 #include "millrace/base/running.hpp"
 #include "millrace/chain/kernel/classifier.hpp"
 #include "millrace/device/kernel/chain.hpp"
+#include "millrace/device/node_counters.hpp"
 
 namespace millrace::device::sim {
 namespace {
@@ -18,7 +19,8 @@ class Kernel {
 public:
     Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
            const BatchView& batch, const PacketWatch& watch)
-        : program_(program), tables_(tables), step_(step), batch_(batch), watch_(watch) {}
+        : program_(program), tables_(tables), step_(step), batch_(batch), watch_(watch),
+          counters_of_node_(static_cast<uint32_t>(counters_of_node(program))) {}
 
     void gather(uint32_t i) {
         std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(batch_.source_of(i)),
@@ -159,7 +161,8 @@ private:
                      {.stage = static_cast<uint32_t>(program_.stage_of(node)),
                       .first = node,
                       .targets = targets.data(),
-                      .outcomes = static_cast<uint32_t>(targets.size())},
+                      .outcomes = static_cast<uint32_t>(targets.size()),
+                      .counters = counters_of_node_},
                      node, decision);
     }
 
@@ -168,6 +171,7 @@ private:
     const Step& step_;
     const BatchView& batch_;
     const PacketWatch& watch_;
+    const uint32_t counters_of_node_;
     std::chrono::steady_clock::time_point last_;
 };
 

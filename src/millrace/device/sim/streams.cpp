@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "millrace/device/node_counters.hpp"
 #include "millrace/device/sim/loaded.hpp"
 
 namespace millrace::device::sim {
@@ -74,7 +75,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     const auto& loaded = static_cast<const Loaded&>(program);
     if (loaded.steps()[step].begin) packets_ += batch.count;
     BatchView view = batch;
-    const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1),
+    const size_t count = batch.count, counters = std::max<size_t>(counters_of(loaded.program()), 1),
                  stages = std::max<size_t>(loaded.program().stage_count(), 1);
     bool sound = true;
     const auto translate = [&](auto*& pointer, size_t bytes) {
@@ -117,7 +118,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.visits, count * stages * sizeof(Decision));
     translate(view.prefixes, count * batch.prefix_bytes);
     translate(view.part_times, kPartCount * sizeof(uint64_t));
-    translate(view.outcome_counts, nodes * kMaxOutcomes * sizeof(uint32_t));
+    translate(view.outcome_counts, counters * sizeof(uint32_t));
     if (!sound) return false;
     EventBuffer as_told;
     if (view.events != nullptr) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "millrace/device/node_counters.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
 
 namespace millrace::exec {
@@ -29,7 +30,7 @@ BatchBytes batch_bytes(const chain::Program& program, Prefixes prefixes, uint32_
     needs.chain = {.state_bytes = state_bytes(program),
                    .emitters = program.emitters(),
                    .keepers = program.emitters_from(program.first_changed()),
-                   .nodes = program.nodes.size()};
+                   .counters = device::counters_of(program)};
     const PieceLayout piece(needs);
     const size_t crosses = prefixes.in == chain::kWholeFrame ? frame : std::min(frame, prefixes.in);
     return {packets * crosses + piece.input_bytes(), piece.back_end(program.emits_events()) - piece.head_at};

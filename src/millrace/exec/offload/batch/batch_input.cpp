@@ -229,7 +229,7 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
-    std::fill_n(head.outcomes(), batch.chain->program->nodes.size() * device::kMaxOutcomes, 0u);
+    std::fill_n(head.outcomes(), batch.chain->needs.counters, 0u);
     const size_t n = batch.frames.count;
     device::BatchView& view = batch.view;
     view = {};

@@ -8,7 +8,7 @@ namespace {
 /// What there is room for from the start. Whatever asks for more has the ring made anew, which waits for the device and
 /// for kernels that stay: the first of all chains to come should not.
 constexpr size_t kUsualState = size_t{64} << 10;
-constexpr size_t kUsualNodes = 16;
+constexpr size_t kUsualCounters = 512;
 }  // namespace
 
 BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOptions& options, uint32_t most_packets,
@@ -20,7 +20,7 @@ BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOption
         idle_.push_back(batches_.back().get());
     }
     in_flight_.reserve(options.depth);
-    allocate({.state_bytes = kUsualState, .nodes = kUsualNodes});
+    allocate({.state_bytes = kUsualState, .counters = kUsualCounters});
 }
 
 BatchPool::~BatchPool() {

@@ -24,7 +24,7 @@ class PieceHead {
 public:
     explicit PieceHead(uint8_t* head) : head_(head) {}
     EventBuffer& events() const { return *reinterpret_cast<EventBuffer*>(head_); }
-    /// [node][device::kMaxOutcomes], up to the end.
+    /// [node][LoadedChain::counters_of_node], up to the end.
     uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(head_ + sizeof(EventBuffer)); }
 
 private:

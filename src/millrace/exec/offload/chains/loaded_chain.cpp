@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/chain/classified.hpp"
+#include "millrace/device/node_counters.hpp"
 
 namespace millrace::exec {
 
@@ -10,7 +11,7 @@ static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
-            std::max(keepers, other.keepers), std::max(nodes, other.nodes), in_parts || other.in_parts};
+            std::max(keepers, other.keepers), std::max(counters, other.counters), in_parts || other.in_parts};
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
@@ -49,7 +50,8 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
         needs.state_bytes += state.bytes;
         shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
     }
-    needs.nodes = program->nodes.size();
+    needs.counters = device::counters_of(*program);
+    counters_of_node = device::counters_of_node(*program);
     needs.in_parts = std::ranges::any_of(steps, [](const device::Step& step) { return step.finds_last; });
     reads_time = program->reads_time();
     constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare

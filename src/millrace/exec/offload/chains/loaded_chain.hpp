@@ -16,12 +16,12 @@ struct RingNeeds {
     size_t state_bytes = 0;  ///< of the NFs
     unsigned emitters = 1;   ///< NFs of a chain that emit events
     unsigned keepers = 0;    ///< those of them whose packets others have changed
-    size_t nodes = 0;        ///< NFs whose outcomes are counted
+    size_t counters = 0;     ///< of outcomes, of all NFs
     bool in_parts = false;   ///< some NF runs in parts
 
     bool covers(const RingNeeds& other) const {
         return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
-               other.nodes <= nodes && other.in_parts <= in_parts;
+               other.counters <= counters && other.in_parts <= in_parts;
     }
     RingNeeds with(const RingNeeds& other) const;
 };
@@ -46,6 +46,7 @@ struct LoadedChain {
     /// By sequence of the steps (device::Step::first_sequence).
     std::vector<std::shared_ptr<device::StateSequence>> sequences;
     std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none
+    size_t counters_of_node = 0;             ///< device::counters_of_node
     RingNeeds needs;                         ///< of them, the state comes back with each batch
     std::unique_ptr<Teller> teller;          ///< where an NF emits events
     std::unique_ptr<VerdictTable> verdicts;  ///< of frames without mbufs

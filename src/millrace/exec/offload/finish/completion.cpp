@@ -129,12 +129,13 @@ void Completion::count(const Batch& batch) {
     const BatchInput& input = batch.input();
     if (input.tenants != nullptr) input.tenants->leave(input.tenants_place, batch.results().head().outcomes());
     ChainCounters& counters = *input.chain->counters;
+    const size_t each = input.chain->counters_of_node;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = batch.results().head().outcomes() + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = batch.results().head().outcomes() + node * each;
         NodeCounters& into = *counters.nodes[node];
         const size_t declared = into.by_outcome.size() - 1;
         for (size_t outcome = 0; outcome <= declared; ++outcome) {
-            const uint32_t packets = outcomes[outcome < declared ? outcome : kUndeclaredOutcome];
+            const uint32_t packets = outcomes[outcome < declared ? outcome : each - 1];
             into.by_outcome[outcome].add(packets);
             into.packets.add(packets);
         }

@@ -9,7 +9,7 @@ PieceLayout::PieceLayout(const PieceNeeds& needs) {
     sources_at = aligned(n * sizeof(device::FrameDescriptor));
     times_at = aligned(sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
     head_at = aligned(times_at + (needs.times ? n * sizeof(uint64_t) : 0));
-    head_bytes = head_of(needs.chain.nodes);
+    head_bytes = head_of(needs.chain.counters);
     back_at = aligned(head_at + head_bytes);
     results_at = aligned(back_at + coming);
     snapshot_at = aligned(results_at + n * sizeof(device::PacketResult));

@@ -38,10 +38,8 @@ struct PieceNeeds {
 ///
 /// Offsets and sizes are in bytes; the descriptors are at 0.
 struct PieceLayout {
-    /// Bytes of a head with the counts of so many nodes.
-    static constexpr size_t head_of(size_t nodes) {
-        return sizeof(EventBuffer) + nodes * device::kMaxOutcomes * sizeof(uint32_t);
-    }
+    /// Bytes of a head with so many counters of outcomes.
+    static constexpr size_t head_of(size_t counters) { return sizeof(EventBuffer) + counters * sizeof(uint32_t); }
     static_assert(sizeof(EventBuffer) % sizeof(uint64_t) == 0);
     static constexpr size_t kAlign = 64;
     static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
@@ -62,7 +60,7 @@ struct PieceLayout {
     size_t back_end(bool events) const { return events_at + (events ? kEagerEvents * sizeof(Event) : 0); }
     static size_t most_input(size_t n) {
         return aligned(n * sizeof(device::FrameDescriptor)) + 2 * aligned(n * sizeof(uint64_t)) +
-               head_of(device::kMaxNodes);
+               head_of(size_t{device::kMaxNodes} * device::kMaxOutcomes);
     }
     /// Room for the frames that one NF keeps, as it saw them.
     static size_t most_kept(size_t n, size_t frames_bytes) { return aligned(frames_bytes + n * 16); }
@@ -70,12 +68,12 @@ struct PieceLayout {
     static size_t most_beside_frames(size_t n, const RingNeeds& needs) {
         return aligned(n * (sizeof(device::FrameDescriptor) + 2 * sizeof(uint64_t) + sizeof(device::PacketResult) +
                             kMaxPrefix + needs.emitters * (sizeof(LeftEvents) + 16)) +
-                       event_room(n) * sizeof(Event) + head_of(needs.nodes) + needs.state_bytes) +
+                       event_room(n) * sizeof(Event) + head_of(needs.counters) + needs.state_bytes) +
                10 * kAlign;
     }
     /// Of them that come back, at most.
     static size_t most_back_beside_frames(size_t n, const RingNeeds& needs) {
-        return aligned(n * (sizeof(device::PacketResult) + kMaxPrefix) + head_of(needs.nodes) + needs.state_bytes +
+        return aligned(n * (sizeof(device::PacketResult) + kMaxPrefix) + head_of(needs.counters) + needs.state_bytes +
                        kEagerEvents * sizeof(Event)) +
                8 * kAlign;
     }
