@@ -6,6 +6,7 @@
 #include <linux/xfrm.h>
 #include <sys/socket.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -49,6 +50,7 @@ public:
         rest.insert(rest.end(), key.begin(), key.end());
         return add(type, head, rest);
     }
+    void set_type(uint16_t type) { std::memcpy(bytes_.data() + offsetof(nlmsghdr, nlmsg_type), &type, sizeof type); }
     std::vector<uint8_t> bytes() const {
         std::vector<uint8_t> whole = bytes_;
         const auto length = static_cast<uint32_t>(whole.size());
@@ -162,6 +164,7 @@ struct PolicySpec {
     std::string tunnel_src = "192.0.2.1", tunnel_dst = "198.51.100.1";  ///< empty: no template
     uint32_t reqid = 1;
     uint8_t mode = XFRM_MODE_TUNNEL;
+    uint32_t spi = 0;  ///< of the one SA that will do
 };
 inline xfrm_selector selector_of(const PolicySpec& spec) {
     xfrm_selector selector{};
@@ -184,6 +187,7 @@ inline XfrmMessage policy_message(const PolicySpec& spec) {
     wanted.saddr = xfrm_address(spec.tunnel_src);
     wanted.id.daddr = xfrm_address(spec.tunnel_dst);
     wanted.id.proto = IPPROTO_ESP;
+    wanted.id.spi = swap32(spec.spi);
     wanted.reqid = spec.reqid;
     wanted.mode = spec.mode;
     return message.add(XFRMA_TMPL, wanted);

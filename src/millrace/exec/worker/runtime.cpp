@@ -71,7 +71,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (!options_.timeline_file.empty())
         timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
-    generation_ = configuration_->generation;
+    generation_ = at_work_ = configuration_->generation;
     ready_ = make_ready(*configuration_);
     look_for_tended();
     if (options_.offload.calls_by_thread)

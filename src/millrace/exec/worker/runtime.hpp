@@ -195,6 +195,7 @@ private:
     std::condition_variable changed_;
     std::atomic<uint64_t> generation_{0};
     std::atomic<uint64_t> other_chains_since_{0};  // the last generation that is not the one before with other tables
+    std::atomic<uint64_t> at_work_{0};             // the last generation that all workers have
     std::atomic<bool> stopping_{false};
     bool woken_ = false;
     unsigned ended_ = 0;

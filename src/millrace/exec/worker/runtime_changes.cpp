@@ -145,6 +145,7 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     // A worker that sleeps is at rest: it takes tables of the same chains before it touches a packet.
     if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
+    at_work_.store(next->generation, std::memory_order_release);
     if (!same_chains) retire(before, std::move(ready));
 }
 

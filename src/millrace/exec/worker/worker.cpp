@@ -56,6 +56,9 @@ Worker::~Worker() {
     engine_.reset();  // it may still deliver, and count
     tenants_.reset();
     egress_.queues().send_all();
+    gate_.open([](uint16_t, std::span<rte_mbuf*> mbufs) {
+        rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
+    });
     for (const auto& mbufs : passed_on_)
         for (rte_mbuf* mbuf : mbufs) rte_pktmbuf_free(mbuf);
 }
@@ -116,6 +119,7 @@ size_t Worker::iterate() {
     // would come in, and nothing else.
     const bool behind = egress_.queues().unsent() >= burst_.size() || events_.crowded();
     if (!all_undivided_.empty()) go_over_undivided();
+    if (gate_.held() > 0) open_gate();
     const size_t received = behind || runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
     if (index_ == 0) take_injected();
     engine_->poll();
@@ -135,6 +139,10 @@ size_t Worker::receive_all() {
     const bool queues = !engine_->runs_at_once();
     for (const auto& port : runtime_.ports_) {
         if (!receives_of(*port)) continue;
+        if (gate_.watches(port->index())) {
+            total += receive_by_gate(*port);
+            continue;
+        }
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first, on the device if it can.
         const Taker taker = taker_of(port->index());

@@ -11,6 +11,7 @@
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
+#include "millrace/exec/worker/control_gate.hpp"
 #include "millrace/exec/worker/egress.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/exec/worker/undivided.hpp"
@@ -90,6 +91,10 @@ private:
         ChainCounters* counters = nullptr;
     };
     Taker taker_of(uint16_t port);
+    size_t receive_by_gate(io::Port& port);
+    void follow_control();
+    void open_gate();
+    bool all_at_work() const;
     void submit_noted(uint16_t port, uint16_t count, const io::BurstNotes& notes);
     size_t receive_block(io::Port& port);
     void follow_undivided();
@@ -153,7 +158,8 @@ private:
     Egress egress_;                                           // counts in the chains' counters to its end
     std::vector<std::unique_ptr<Reassembler>> reassemblers_;  // by chain; null: it takes fragments as they are
     std::vector<rte_mbuf*> whole_;                            // of one burst
-    uint64_t last_receive_ = 0;                               // of such a chain, or when that was last looked at (TSC)
+    ControlGate gate_;
+    uint64_t last_receive_ = 0;  // of such a chain, or when that was last looked at (TSC)
     EventLine& events_;
     std::vector<rte_mbuf*> burst_;
     std::vector<rte_mbuf*> freed_;

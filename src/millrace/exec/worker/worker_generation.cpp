@@ -22,6 +22,7 @@ void Worker::take_generation() {
     keep_room();
     keep_reassemblers();
     ask_for_uncut();
+    follow_control();
     undivided_.assign(configuration_->chains.size(), nullptr);
     if (engine_ != nullptr) {
         make_chains_ready();

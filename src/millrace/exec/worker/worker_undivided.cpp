@@ -80,7 +80,7 @@ size_t Worker::in_parts(const std::string& whole) const {
 size_t Worker::in_flight() const {
     size_t packets = engine_->in_flight() + (tenants_ != nullptr ? tenants_->in_flight() : 0);
     for (const auto& [name, own] : all_undivided_) packets += own->in_flight();
-    return packets;
+    return packets + gate_.held();
 }
 
 }  // namespace millrace::exec

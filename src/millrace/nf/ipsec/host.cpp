@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <ctime>
 #include <set>
 
 #include "millrace/nf/crypto/keys.hpp"
@@ -11,9 +10,6 @@
 
 namespace millrace::nf::ipsec {
 namespace {
-
-/// What the kernel knows an SA of its own by.
-XfrmId id_of(const SaOptions& sa) { return {sa.inbound ? sa.sa.local : sa.sa.remote, sa.sa.spi, sa.sa.ipv6}; }
 
 void add_once(std::vector<Address>& addresses, const Address& address) {
     for (const Address& known : addresses)
@@ -71,23 +67,6 @@ void IpsecHost::build(Location where) {
     standing_ = lifetimes_->look(Lifetimes::Clock::now());
     attach_base(where, slots);
     attach_standing();
-}
-
-void IpsecHost::follow_kernel(const Config& options, const Environment& environment) {
-    const Config place = options.at("kernel");
-    const auto* before = dynamic_cast<const IpsecHost*>(environment.previous);
-    if (before != nullptr && before->watch_ != nullptr && before->watch_->udp_port() == configured_->udp_port) {
-        watch_ = before->watch_;
-    } else {
-        try {
-            watch_ = std::make_shared<XfrmWatch>(configured_->udp_port, place, environment.warn);
-        } catch (const std::runtime_error& error) {
-            place.fail(error.what(), "it takes the right CAP_NET_ADMIN, and a kernel with XFRM");
-        }
-    }
-    Options all = *configured_;
-    kernel_version_ = watch_->add_to(all);
-    options_ = std::make_shared<const Options>(std::move(all));
 }
 
 /// Only where packets will flow sequence numbers are used, and reserved.
@@ -201,52 +180,12 @@ void IpsecHost::attach_standing() {
     image_.attach_some(tables.limits, standing_.limits);
 }
 
-/// Has the kernel take over what its SAs have done, so that others see it there.
-void IpsecHost::tell_use() const {
-    if (watch_ == nullptr || !watch_->take_use_wanted()) return;
-    for (size_t i = configured_->sas.size(); i < options_->sas.size(); ++i) {
-        const SaOptions& sa = options_->sas[i];
-        const uint32_t slot = (*sas_)[i].slot;
-        SaState::Record& record = state_->record(slot);
-        const uint64_t bytes = state_->used_bytes(slot);
-        if (!sa.kernel || bytes == record.told_bytes) continue;
-        record.told_bytes = bytes;
-        if (record.first_used == 0)
-            record.first_used = sa.kernel->first_used != 0 ? sa.kernel->first_used
-                                                           : static_cast<uint64_t>(std::time(nullptr));
-        const uint64_t packets = sa.inbound ? std::min(state_->received(slot), state_->highest(slot))
-                                            : state_->given_out(slot);
-        watch_->tell_use(id_of(sa), {sa.kernel->added, record.first_used, bytes, packets});
-    }
-}
-
 std::shared_ptr<NetworkFunction> IpsecHost::next() {
     tell_use();
     if (auto made = next_of_kernel()) return made;
     if (!lifetimes_->followed()) return nullptr;
     Standing now = lifetimes_->look(Lifetimes::Clock::now());
     return now == standing_ ? nullptr : std::make_shared<IpsecHost>(*this, std::move(now));
-}
-
-std::shared_ptr<NetworkFunction> IpsecHost::next_of_kernel() {
-    if (watch_ == nullptr || watch_->version() == kernel_version_) return nullptr;
-    const auto begin = Lifetimes::Clock::now();
-    if (begin < next_kernel_) return nullptr;
-    // So many times as long as making a generation took there is none, and not for long when that fails.
-    constexpr int kRest = 4;
-    constexpr std::chrono::milliseconds kAfterFailure{1000};
-    try {
-        Options all = *configured_;
-        const uint64_t version = watch_->add_to(all);
-        auto made = std::make_shared<IpsecHost>(*this, std::move(all), version);
-        const auto end = Lifetimes::Clock::now();
-        made->next_kernel_ = end + kRest * (end - begin);
-        return made;
-    } catch (const std::exception& error) {
-        next_kernel_ = begin + kAfterFailure;
-        warn_({{}, error.what(), "the SAs and policies of before stay at work", Diagnostic::Severity::warning});
-        return nullptr;
-    }
 }
 
 std::vector<Policy> IpsecHost::make_policies() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/changeable.hpp"
+#include "millrace/nf/follows_control.hpp"
 #include "millrace/nf/classify/engine_choice.hpp"
 #include "millrace/nf/ipsec/device.hpp"
 #include "millrace/nf/ipsec/kernel/watch.hpp"
@@ -10,7 +11,7 @@
 
 namespace millrace::nf::ipsec {
 
-class IpsecHost : public NetworkFunction, public Varied, public Changeable {
+class IpsecHost : public NetworkFunction, public Varied, public Changeable, public FollowsControl {
 public:
     IpsecHost(const Config& options, const Environment& environment);
     /// The generation behind `previous`, in which other SAs serve or other sequence numbers may be used.
@@ -26,6 +27,8 @@ public:
     void on_change(std::function<void()> told) override {
         if (watch_ != nullptr) watch_->on_change(std::move(told));
     }
+    bool is_control(const Packet& packet) const override;
+    bool has_news() const override;
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
@@ -56,11 +59,15 @@ private:
     bool commits_ = true;
     std::shared_ptr<XfrmWatch> watch_;  ///< null: the kernel is not followed
     uint64_t kernel_version_ = 0;
+    std::atomic<uint64_t> refused_version_{0};    ///< the kernel's that no generation could be made of
     Lifetimes::Clock::time_point next_kernel_{};  ///< not before
     Reporter warn_;
     classify::Searcher searcher_ = classify::Searcher::core;
     Image image_;
 };
+
+/// What the kernel knows an SA of its own by.
+XfrmId id_of(const SaOptions& sa);
 
 /// The CPU half, on intel-ipsec-mb. `tables` must outlive it. `options` holds the keys.
 std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options,

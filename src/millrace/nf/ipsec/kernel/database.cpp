@@ -196,7 +196,7 @@ void XfrmDatabase::on_policy(const XfrmPolicy& told) {
     policy.stamp = stamp_;
     const auto same_templates = [](const XfrmTemplate& a, const XfrmTemplate& b) {
         return same(a.src, b.src) && same(a.dst, b.dst) && a.ipv6 == b.ipv6 && a.protocol == b.protocol &&
-               a.mode == b.mode && a.reqid == b.reqid && a.optional == b.optional;
+               a.mode == b.mode && a.reqid == b.reqid && a.spi == b.spi && a.optional == b.optional;
     };
     const bool changed = fresh || policy.told.priority != told.priority || policy.told.block != told.block ||
                          !std::equal(policy.told.templates.begin(), policy.told.templates.end(), told.templates.begin(),
@@ -246,7 +246,8 @@ public:
     }
 
 private:
-    /// The newest of the SAs that fit: with the old one's successor at work, it serves no more.
+    /// The SA that the policy names, else the newest of those that fit. An IKE daemon that is asked for new keys has
+    /// the new SA before the other end has its own, and names it when that says that it has.
     void protect(const XfrmPolicy& told, PolicyOptions& made) {
         const XfrmTemplate& first = told.templates.front();
         const bool one_flow = is_host(told.selector.src_mask, told.selector.ipv6) &&
@@ -257,14 +258,15 @@ private:
                 "a policy of the kernel asks for more than one ESP header, or for transport mode "
                 "between networks",
                 "packets that it is about are dropped");
-        const Sa* newest = nullptr;
+        const Sa* best = nullptr;
+        const auto rank = [&](const Sa& sa) {
+            return std::tuple(sa.told.id.spi == first.spi, sa.told.use.added, sa.arrival);
+        };
         for_each_that_fits(told, [&](const Sa& sa) {
-            const bool newer = newest == nullptr || std::pair(sa.told.use.added, sa.arrival) >
-                                                        std::pair(newest->told.use.added, newest->arrival);
-            if (newer) newest = &sa;
+            if (best == nullptr || rank(sa) > rank(*best)) best = &sa;
         });
-        if (newest == nullptr) return;
-        if (const auto index = take(*newest, false)) {
+        if (best == nullptr) return;
+        if (const auto index = take(*best, false)) {
             made.action = Action::protect;
             made.sas = {*index};
         }

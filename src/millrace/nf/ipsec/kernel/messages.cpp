@@ -184,6 +184,7 @@ bool read_templates(Bytes value, std::vector<XfrmTemplate>& to) {
         made.protocol = from->id.proto;
         made.mode = from->mode;
         made.reqid = from->reqid;
+        made.spi = swap32(from->id.spi);
         made.optional = from->optional != 0;
         to.push_back(made);
         value = value.subspan(sizeof *from);

@@ -50,6 +50,7 @@ struct XfrmTemplate {
     uint8_t protocol = 0;
     uint8_t mode = 0;
     uint32_t reqid = 0;
+    uint32_t spi = 0;  ///< of the one SA that will do; 0: any
     bool optional = false;
 };
 

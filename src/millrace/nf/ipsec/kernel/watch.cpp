@@ -72,14 +72,22 @@ void XfrmWatch::on_answered(uint32_t sequence, int error) {
 
 /// Reads all that a socket has.
 void XfrmWatch::receive(const netlink::Descriptor& socket) {
+    reading_ = true;
     for (netlink::Bytes message;;) {
         const netlink::Received received = netlink::receive(socket.get(), buffer_, message);
-        if (received == netlink::Received::nothing) return;
+        if (received == netlink::Received::nothing) break;
         const std::lock_guard lock(mutex_);
         if (received == netlink::Received::lost) database_.on_hidden_change();
         else parse_xfrm(message, *this);
         version_ = database_.version();
     }
+    reading_ = false;
+}
+
+bool XfrmWatch::has_news(uint64_t version) const {
+    // In this order: a message is waiting, or being read, or in the version.
+    pollfd waiting{events_.get(), POLLIN, 0};
+    return poll(&waiting, 1, 0) > 0 || reading_ || version_ != version;
 }
 
 /// Has the kernel tell all SAs, or all policies. Throws std::runtime_error.

@@ -20,6 +20,8 @@ public:
     uint16_t udp_port() const { return udp_port_; }
     /// Of what `add_to` would add now; cheap.
     uint64_t version() const { return version_.load(); }
+    /// Whether the kernel has told anything that this version may not have: read or still to be read. Cheap.
+    bool has_news(uint64_t version) const;
     /// Has `told` called when that changes, by a thread of its own; an empty one ends it.
     void on_change(std::function<void()> told);
     /// Puts what the kernel has behind `options`; returns the version of it.
@@ -79,6 +81,7 @@ private:
     std::vector<std::vector<uint8_t>> posted_;
     Counts counts_;
     std::atomic<uint64_t> version_{0};  // of the database
+    std::atomic<bool> reading_{false};  // messages that the version does not show yet
     std::atomic<bool> stopping_{false};
     std::mutex telling_;  // what is below; no other lock is held then
     std::function<void()> told_;
