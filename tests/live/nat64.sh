@@ -65,6 +65,16 @@ for size in map(int, sys.argv[1:]):
     assert host == b"198.51.100.1" and back == data, (size, host, len(back))
 PYTHON
 }
+# floods COUNT: so many packets, each too long for inside; the sender does not listen.
+floods() {
+    in_outside python3 - "$1" << 'PYTHON'
+import socket, sys
+IP_MTU_DISCOVER, PROBE = 10, 3
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, PROBE)
+for _ in range(int(sys.argv[1])): s.sendto(bytes(1472), ("198.51.100.1", 2000))
+PYTHON
+}
 # Endpoints of two addresses with one port ask a server who they are, then talk to each other by what it has said.
 peers_meet() {
     in_inside python3 << 'PYTHON'
@@ -120,10 +130,11 @@ expect "who is outside reaches the forwarded port" sent_large_arrives
 expect "two inside meet by their external ports" peers_meet
 refuse "no other port leads inside" in_outside curl -sf --max-time 1 http://198.51.100.1:81/nat64.yaml
 refuse "nor does a ping" in_outside ping -c 1 -W 1 198.51.100.1
+expect "who floods from outside does so" floods 200
 expect "'millrace show flows' has the mappings" flows_have_it
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
-expect "drops have the reasons that they should" report 'c["drops"].get("nat64.no-mapping", 0) >= 2 and c["nfs"][0]["outcomes"]["too-big-answered"]["packets"] >= 1 and not {"nat64.exhausted", "nat64.fragment", "nat64.too-big", "nat64.no-room"} & set(c["drops"])'
+expect "drops have the reasons that they should" report 'c["drops"].get("nat64.no-mapping", 0) >= 2 and c["nfs"][0]["outcomes"]["too-big-answered"]["packets"] >= 200 and r["chains"][1]["drops"]["policer.over"] >= 150 and not {"nat64.exhausted", "nat64.fragment", "nat64.too-big", "nat64.no-room"} & set(c["drops"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))
