@@ -7,6 +7,7 @@
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/process/run_guard.hpp"
+#include "millrace/cli/text/offload_text.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::cli {
@@ -87,6 +88,7 @@ int check(const LoadArguments& arguments, bool load_plugins, unsigned workers) {
     std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file, chains,
                              chains == 1 ? "" : "s", configuration->port_names.size(),
                              configuration->port_names.size() == 1 ? "" : "s", configuration->device);
+    std::cout << offload_text(*configuration->ports, true);
     tell_functions(*configuration);
     return kOk;
 }

@@ -11,6 +11,7 @@
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/process/output_files.hpp"
+#include "millrace/cli/text/offload_text.hpp"
 #include "millrace/cli/text/progress.hpp"
 #include "millrace/cli/text/report_text.hpp"
 #include "millrace/cli/process/run_guard.hpp"
@@ -274,6 +275,7 @@ int run(RunArguments arguments) {
     };
     exec::Runtime runtime(std::move(configuration), std::move(options));
     if (stop_asked()) throw Stopped{};
+    if (!arguments.quiet) std::cerr << offload_text(*runtime.configuration()->ports, false);
 
     Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
     exec::PromiseWatch promises(runtime, profile);

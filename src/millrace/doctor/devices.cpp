@@ -16,6 +16,7 @@
 
 #include "millrace/base/cuda_libraries.hpp"
 #include "millrace/doctor/parts.hpp"
+#include "millrace/io/offload_notes.hpp"
 #include "millrace/io/xdp/kernel_functions.hpp"
 
 namespace millrace::doctor {
@@ -65,6 +66,12 @@ void examine_nics(Findings& findings) {
         interfaces += (interfaces.empty() ? "" : ", ") + interface.filename().string() + " (" +
                       first_line(interface / "operstate") + ")";
     note(findings, "network", "interfaces", interfaces.empty() ? "none" : interfaces);
+    for (const fs::path& interface : entries("/sys/class/net")) {
+        const std::string name = interface.filename();
+        if (const auto offloads = io::offloads_of("af_packet", name); name != "lo" && !offloads.empty())
+            note(findings, "network", "offloads of " + name,
+                 io::offload_summary(offloads) + "; 'millrace check' says what a port there does about them");
+    }
 }
 
 void examine_xdp(Findings& findings) {

@@ -118,9 +118,18 @@ InterfaceDriver driver_of(const std::string& name) {
     }
     ethtool_value flag{};
     flag.cmd = ETHTOOL_GFLAGS;
-    if (ask_driver(any.get(), request, flag)) found.takes_tags = (flag.data & ETH_FLAG_RXVLAN) != 0;
-    flag.cmd = ETHTOOL_GGRO;
-    if (ask_driver(any.get(), request, flag)) found.joins = flag.data != 0;
+    if (ask_driver(any.get(), request, flag)) {
+        found.takes_tags = (flag.data & ETH_FLAG_RXVLAN) != 0;
+        found.card_joins = (flag.data & ETH_FLAG_LRO) != 0;
+    }
+    const auto is_on = [&](uint32_t what) {
+        flag.cmd = what;
+        return ask_driver(any.get(), request, flag) && flag.data != 0;
+    };
+    found.joins = is_on(ETHTOOL_GGRO);
+    found.checks = is_on(ETHTOOL_GRXCSUM);
+    found.sums = is_on(ETHTOOL_GTXCSUM);
+    found.cuts = is_on(ETHTOOL_GTSO) || is_on(ETHTOOL_GGSO);
     return found;
 }
 

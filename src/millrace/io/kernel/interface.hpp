@@ -59,6 +59,10 @@ struct InterfaceDriver {
     bool is_card = false;     ///< hardware: its frames have crossed a wire, and what senders leave to cards is done
     bool takes_tags = false;  ///< VLAN tags of what it receives are beside the frames
     bool joins = false;       ///< what it receives is put together to longer frames (GRO)
+    bool card_joins = false;  ///< the same, by the card (LRO)
+    bool checks = false;      ///< it looks at checksums of what it receives
+    bool sums = false;        ///< it finishes checksums of what it sends
+    bool cuts = false;        ///< it cuts long frames that it sends (TSO, GSO)
 };
 InterfaceDriver driver_of(const std::string& name);
 
