@@ -2,6 +2,7 @@
 // them limits them for each sender, the same on every device.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "millrace/exec/report/report.hpp"
