@@ -1,11 +1,13 @@
 // Taps that stand for ports.
 #include "millrace/io/stand_ins.hpp"
 
+#include <fcntl.h>
 #include <rte_ethdev.h>
 #include <unistd.h>
 
 #include "io/cable.hpp"
 #include "millrace/io/dpdk/ethdev_port.hpp"
+#include "millrace/io/kernel/tap_interface.hpp"
 
 namespace millrace::io {
 namespace {
@@ -172,6 +174,52 @@ TEST(TapPort, LetsLinuxSendRedirectsOnlyWhereItIsToldTo) {
         const auto made = ports("a: { tap: mill0 }\n");
         EXPECT_EQ(settings(), "0\n0\n1\n") << "other interfaces keep their own";
         EXPECT_NE(mistake("a: { dpdk: net_null7, redirects: true }").find("redirects"), std::string::npos);
+    });
+}
+
+TEST(TapPort, SetsTheSettingForAllBackWithTheLastTap) {
+    NEED_TAPS();
+    IN_OWN_NETWORK([] {
+        const std::string file = "/proc/sys/net/ipv4/conf/all/send_redirects";
+        const auto setting = [&] { return run("cat " + file); };
+        for (const char* const before : {"1", "0"}) {
+            ASSERT_EQ(run(std::string("echo ") + before + " > " + file), "");
+            auto two = ports("a: { tap: mill0 }\nb: { tap: mill1 }\n");
+            EXPECT_EQ(setting(), "0\n");
+            two[0]->close();
+            EXPECT_EQ(setting(), "0\n") << "there is another";
+            two[1]->close();
+            EXPECT_EQ(setting(), std::string(before) + "\n");
+        }
+        // What somebody does meanwhile counts.
+        ASSERT_EQ(run("echo 1 > " + file), "");
+        {
+            const auto made = ports("a: { tap: mill0 }\n");
+            ASSERT_EQ(run("echo 1 > " + file), "");
+            ASSERT_EQ(run("echo 0 > " + file), "");
+        }
+        EXPECT_EQ(setting(), "1\n");
+        // Another program's tap, which relies on it, as this one would.
+        ASSERT_EQ(run("ip tuntap add other mode tap && echo 0 > /proc/sys/net/ipv4/conf/other/send_redirects"), "");
+        {
+            const auto made = ports("a: { tap: mill0 }\n");
+        }
+        EXPECT_EQ(setting(), "0\n");
+    });
+}
+
+TEST(TapInterface, TellsOnceWhenItsKernelCannotTakeTheLinkAway) {
+    IN_OWN_NETWORK([] {
+        std::vector<std::string> told;
+        const Descriptor none(open("/dev/null", O_RDWR | O_CLOEXEC));  // knows as little of carriers as old kernels
+        TapInterface tap(
+            {.interface = "mill0", .redirects = true}, none.get(), 1500,
+            [&](const std::string& message, const std::string& hint) { told.push_back(message + "; " + hint); });
+        const auto made = ports("a: { sink: {} }\n");
+        for (int i = 0; i < 3; ++i) tap.stand_for(*made[0]);
+        tap.leave();
+        ASSERT_EQ(told.size(), 1u);
+        EXPECT_NE(told[0].find("5.0"), std::string::npos) << told[0];
     });
 }
 

@@ -1,8 +1,10 @@
 // The doctor looks at memory, CPU and rights.
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -114,6 +116,13 @@ void examine_rights(Findings& findings) {
     right("cap_net_admin", 12, "no tap and af_xdp ports, no promiscuous mode");
     right("cap_bpf", 39, "no af_xdp ports, which need it for their XDP program");
     right("cap_ipc_lock", 14, "huge pages and locked memory only within the user's limits");
+    utsname system{};
+    unsigned major = 0;
+    if (uname(&system) == 0 && std::sscanf(system.release, "%u.", &major) == 1 && major >= 5)
+        ok(findings, "rights", "kernel", system.release);
+    else
+        absent(findings, "rights", "kernel", system.release, "taps keep their link when that of their port is gone",
+               "Linux 5.0 or newer");
     if (access("/dev/net/tun", R_OK | W_OK) == 0) ok(findings, "rights", "/dev/net/tun", "usable");
     else
         absent(findings, "rights", "/dev/net/tun", "not usable", "no tap ports",

@@ -114,6 +114,7 @@ InterfaceDriver driver_of(const std::string& name) {
     if (ask_driver(any.get(), request, driver)) {
         // Who is on no bus is no hardware; behind virtio_net is another kernel of this machine.
         const std::string bus = driver.bus_info, own = driver.driver;
+        found.is_tap = own == "tun";
         found.is_card = !bus.empty() && bus != "tap" && bus != "N/A" && own != "virtio_net";
     }
     ethtool_value flag{};

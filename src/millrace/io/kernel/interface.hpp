@@ -57,6 +57,7 @@ Interface ethernet_interface(const std::string& name);
 struct InterfaceDriver {
     uint32_t receive_queues = 1, send_queues = 1;
     bool is_card = false;     ///< hardware: its frames have crossed a wire, and what senders leave to cards is done
+    bool is_tap = false;      ///< a program of this machine stands behind it
     bool takes_tags = false;  ///< VLAN tags of what it receives are beside the frames
     bool joins = false;       ///< what it receives is put together to longer frames (GRO)
     bool card_joins = false;  ///< the same, by the card (LRO)

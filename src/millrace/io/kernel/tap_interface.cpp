@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace millrace::io {
 namespace {
@@ -35,14 +36,17 @@ TapInterface::TapInterface(TapOptions options, int descriptor, uint32_t most_mtu
       followed_(options_.interface, most_mtu) {
     take_mtu(most_mtu_);
     // An interface sends them if its own setting says so, or that of all.
-    if (!options_.redirects)
-        for (const char* const where : {options_.interface.c_str(), "all"}) set("ipv4", where, "send_redirects", '0');
+    if (!options_.redirects) {
+        set("ipv4", options_.interface.c_str(), "send_redirects", '0');
+        redirects_off_ = RedirectsOff::hold(options_.interface, warn_);
+    }
     followed_.follow([](const Interface&) {});
 }
 
 void TapInterface::leave() {
     followed_.leave();
     const std::lock_guard lock(mutex_);
+    redirects_off_.reset();
     descriptor_ = -1;
 }
 
@@ -68,7 +72,9 @@ void TapInterface::stand_for(const Port& port) {
         stands_ = true;
     }
     int carrier = port.link().up ? 1 : 0;
-    ioctl(descriptor_, TUNSETCARRIER, &carrier);
+    if (ioctl(descriptor_, TUNSETCARRIER, &carrier) != 0 && !std::exchange(told_carrier_, true))
+        warn_("this kernel does not let '" + options_.interface + "' lose its link: " + std::strerror(errno),
+              "it takes Linux 5.0; before that routes by it stay when the port's link is gone");
     take_mtu(std::min(port.mtu(), most_mtu_));
     const bool takes_mac = options_.mac == TapOptions::Mac::automatic ? port.info().kind != "af_packet"
                                                                       : options_.mac == TapOptions::Mac::port;

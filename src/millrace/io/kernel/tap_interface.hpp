@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 
 #include "millrace/io/kernel/followed_interface.hpp"
+#include "millrace/io/kernel/redirects_off.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {
@@ -52,7 +54,8 @@ private:
     const std::function<void(const std::string& message, const std::string& hint)> warn_;
     std::mutex mutex_;  // what is below
     int descriptor_;
-    bool stands_ = false;
+    bool stands_ = false, told_carrier_ = false;
+    std::shared_ptr<RedirectsOff> redirects_off_;  // null: redirects may be sent
     uint32_t taken_mtu_ = 0;
     std::array<uint8_t, 6> taken_mac_{};
     FollowedInterface followed_;
