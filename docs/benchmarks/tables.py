@@ -32,8 +32,8 @@ from records import Missing, Refused, digest, lines_of
 
 PAPERS = "papers.md"  # whose records are in papers/
 PAGES = [
-    PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "translations.md", "latency.md", "several-gpus.md",
-    "sharing.md", "tenants.md", "method.md",
+    PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "translations.md", "latency.md",
+    "several-gpus.md", "sharing.md", "tenants.md", "method.md",
 ]
 
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # A VPN gateway on Linux' SAs, between a client and a server that is the other gateway, and the network behind it. Where
-# this machine's kernel has no ESP, the script begins anew on one in user mode. To be sourced behind namespaces.sh; needs
-# what linux_network.sh needs.
+# this machine's kernel has no ESP, the script begins anew on one in user mode. To be sourced behind namespaces.sh;
+# needs what linux_network.sh needs.
 has_esp() {
     unshare -n ip xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x1001 mode tunnel \
         aead 'rfc4106(gcm(aes))' 0x000102030405060708090a0b0c0d0e0f10111213 128 2> /dev/null
