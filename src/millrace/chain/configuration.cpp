@@ -183,9 +183,7 @@ private:
         SiblingPlaces::Chain* const siblings = options.has("input") ? nullptr : &result_.siblings->of(nfs);
         std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
         for (const Config& nf : nfs) {
-            attempt([&] {
-                edges.push_back(read_node(*program, nf, siblings == nullptr ? nullptr : &(*siblings)[edges.size()]));
-            });
+            attempt([&] { edges.push_back(read_node(*program, nf, siblings)); });
             if (options_.progress) options_.progress(program->name, ++done, total);
         }
         if (edges.size() == program->nodes.size())
@@ -215,7 +213,7 @@ private:
     uint16_t chain_number(const Config& value) const { return index_of(value, value.text(), "chain", chain_names_); }
 
     /// Reads one entry of `nfs:`, makes the NF, and returns its `on:` map.
-    std::optional<Config> read_node(Program& program, const Config& entry, nf::Siblings* siblings) {
+    std::optional<Config> read_node(Program& program, const Config& entry, SiblingPlaces::Chain* siblings) {
         static const std::vector<std::string> kOwn = {"name", "on", "lanes"};
         std::vector<std::string> kinds;
         for (const nf::Type* type : functions_->all()) kinds.push_back(type->name);
@@ -270,7 +268,7 @@ private:
     }
 
     std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options,
-                                                 nf::Siblings* siblings) {
+                                                 SiblingPlaces::Chain* siblings) {
         nf::Environment environment;
         environment.node_name = node.name;
         environment.chain_name = program.name;
@@ -279,7 +277,7 @@ private:
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";
         environment.live = options_.live;
-        environment.siblings = siblings;
+        if (siblings != nullptr) environment.siblings = &(*siblings)[{program.nodes.size(), node.type}];
         if (options_.previous != nullptr) find_previous(options_.previous->chains, program.name, node, environment);
         const Running running(node.name, program.name, Call::making);
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);

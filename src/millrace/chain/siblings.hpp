@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/base/text/config.hpp"
@@ -14,7 +15,8 @@ namespace millrace::chain {
 /// Of one configuration, and of the generations behind it. One thread at a time.
 class SiblingPlaces {
 public:
-    using Chain = std::map<size_t, nf::Siblings>;  ///< by the function's place in it
+    /// By the function's place in it, and its kind: one that was built anew is another.
+    using Chain = std::map<std::pair<size_t, const nf::Type*>, nf::Siblings>;
 
     /// Those of a chain with these `nfs:`. Good for as long as this is there.
     Chain& of(const std::vector<Config>& nfs) { return chains_[shape_of(nfs)]; }
