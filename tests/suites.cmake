@@ -14,12 +14,12 @@ foreach(suite ${suites})
     "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES RESOURCE_LOCK test_${NAME})\n")
   # What takes long begins early, so that no core is left without work in the end: a new tree has no times to go by.
   if("${NAME}.${suite}" MATCHES
-    "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions)$")
+    "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions|nf_golden\\.Filled/.*)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
-  # Tests of devices must fail when these do. Left out is a suite that takes a minute: all its runs go through one
-  # function, which expects their devices' work.
-  if(NOT "${NAME}.${suite}" MATCHES "^exec_contract\\.OfThePacketPath/")
+  # Tests of devices must fail when these do. Left out are two suites that take a minute: all of their runs go through
+  # one function, which expects their devices' work. That of golden tables is proved by each network function's.
+  if(NOT "${NAME}.${suite}" MATCHES "^(exec_contract\\.OfThePacketPath|nf_golden\\.Filled)/")
     string(APPEND entries
       "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES ENVIRONMENT MILLRACE_PROVE_DEVICES=1)\n")
   endif()
