@@ -104,6 +104,21 @@ TEST_F(Tunnels, LoseNoNumberWhenTheDeviceFails) {
         }
 }
 
+/// Ways in and ways out behind one port have other steps, and a stage for each.
+TEST_F(Tunnels, OfBothWaysShareAStageEach) {
+    auto chains = tunnel_chains(10);
+    const auto others = tunnel_chains(20, true);
+    chains.insert(chains.end(), others.begin() + 10, others.end());
+    const std::string file = write_frames(random_frames(900, 19));
+    const Run expected = run(configuration(chains, source(file, 900), "cpu"), chains.size());
+    auto own = configuration(chains, source(file, 900), "sim");
+    ASSERT_NE(own.classified, nullptr);
+    EXPECT_EQ(own.classified->stages.size(), 4u);
+    const Run actual = run(std::move(own), chains.size(), with(true));
+    expect_same(expected, actual, "both ways");
+    expect_work(Work::but_long_headers, actual.report);
+}
+
 /// A chain more joins the others' stage, and none begins its numbers anew; one that asks for slots of its own does not.
 TEST_F(Tunnels, ShareAStageThroughChangesOfTheConfiguration) {
     auto chains = tunnel_chains(9);

@@ -53,12 +53,16 @@ void IpsecHost::retire_gone(const IpsecHost& previous) {
             state_->retire(identity);
 }
 
+/// Anti-replay does, and lifetimes by bytes.
+bool IpsecHost::asks_for_commit() const {
+    return configured_->kernel || std::ranges::any_of(options_->sas, [](const SaOptions& configured) {
+               return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
+           });
+}
+
 /// Slots, lifetimes and tables of `options_`. `where`: what errors point at.
 void IpsecHost::build(Location where) {
-    // Anti-replay does, and lifetimes by bytes.
-    commits_ = configured_->kernel || std::ranges::any_of(options_->sas, [](const SaOptions& configured) {
-                   return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
-               });
+    commits_ = asks_for_commit();
     const std::vector<uint32_t> slots = take_slots(where);
     const auto on_end = [watch = watch_](const SaOptions& sa, Age age) {
         if (sa.kernel && watch != nullptr) watch->tell_end(id_of(sa), age == Age::hard);
@@ -92,7 +96,7 @@ void IpsecHost::take_state(const Config& options, const Environment& environment
 std::shared_ptr<SaState> IpsecHost::take_common(Siblings& siblings) const {
     constexpr size_t kMany = 65536;
     for (size_t k = 0;; ++k) {
-        std::weak_ptr<void>& place = siblings.state[fmt::format("{}/{}", variant(), k)];
+        std::weak_ptr<void>& place = siblings.state[fmt::format("{}/{}/{}", variant(), asks_for_commit(), k)];
         auto common = std::static_pointer_cast<SaState>(place.lock());
         if (common != nullptr && common->given_out_slots() + options_->sas.size() > common->slots() / 2) continue;
         if (common == nullptr) {

@@ -37,6 +37,7 @@ public:
 
 private:
     void take_state(const Config& options, const Environment& environment);
+    bool asks_for_commit() const;
     std::shared_ptr<SaState> take_common(Siblings& siblings) const;
     void follow_kernel(const Config& options, const Environment& environment);
     void retire_gone(const IpsecHost& previous);
