@@ -89,10 +89,13 @@ TEST_P(TunnelsOnDevices, KeepsTheWindowsOfManyTunnelsInOneStage) {
 INSTANTIATE_TEST_SUITE_P(All, TunnelsOnDevices, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TunnelsOnDevices);
 
+/// Before its first batch, and behind some that have come back: the CPU goes on with the numbers that these left.
 TEST_F(Tunnels, LoseNoNumberWhenTheDeviceFails) {
-    const auto chains = tunnel_chains(20);
+    auto chains = tunnel_chains(20);
+    for (TestChain& chain : chains) chain.more = "max-batch: 64";
     const std::string file = write_frames(random_frames(900, 18));
     const Run expected = run(configuration(chains, source(file, 900), "cpu"), chains.size());
+    uint64_t again = 0, by_device = 0;
     for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
         for (uint64_t after = 0; after < 40; after += 9) {
             SimOptions sim;
@@ -101,7 +104,12 @@ TEST_F(Tunnels, LoseNoNumberWhenTheDeviceFails) {
             options.devices = {std::make_shared<SimDevice>(sim)};
             const Run actual = run(configuration(chains, source(file, 900), "sim"), chains.size(), options);
             expect_same(expected, actual, "a fault after " + std::to_string(after));
+            const exec::ChainReport& all = *find(actual.report, "(classify)");
+            again += all.retried_on_cpu;
+            if (all.retried_on_cpu > 0) by_device += 900 - all.retried_on_cpu;
         }
+    EXPECT_GT(again, 0u) << "no device has failed";
+    EXPECT_GT(by_device, 0u) << "none had done anything before";
 }
 
 /// Ways in and ways out behind one port have other steps, and a stage for each.
