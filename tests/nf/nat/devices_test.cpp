@@ -8,6 +8,7 @@
 #include <set>
 
 #include "millrace/device/sim/sim_device.hpp"
+#include "nf/mappings/external_ends.hpp"
 #include "nf/nat/talk.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -141,11 +142,7 @@ TEST(Nat, GoesOnWithoutADeviceThatHasGone) {
         ASSERT_TRUE(checksums_right(outcome.frame));
         external.at(outcome.number) = source_of(outcome.frame);
     }
-    std::set<Peer> taken;
-    for (size_t i = kEndpoints; i < 2 * kEndpoints; ++i) {
-        EXPECT_TRUE(taken.insert(external[i]).second) << "given away twice";
-        EXPECT_EQ(external[i], external[i + kEndpoints]);
-    }
+    expect_given_once_and_kept(external, kEndpoints);
 }
 
 class Nats : public DeviceInMode {};

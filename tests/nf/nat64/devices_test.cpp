@@ -9,6 +9,7 @@
 #include <set>
 
 #include "millrace/device/sim/sim_device.hpp"
+#include "nf/mappings/external_ends.hpp"
 #include "nf/nat64/sides.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -175,11 +176,7 @@ TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
         ASSERT_TRUE(sums_right(outcome.frame));
         external.at(outcome.number) = source4(outcome.frame);
     }
-    std::set<Side> taken;
-    for (size_t i = kEndpoints; i < 2 * kEndpoints; ++i) {
-        EXPECT_TRUE(taken.insert(external[i]).second) << "given away twice";
-        EXPECT_EQ(external[i], external[i + kEndpoints]);
-    }
+    expect_given_once_and_kept(external, kEndpoints);
 }
 
 class Nat64s : public DeviceInMode {};
