@@ -180,30 +180,30 @@ chains:
     EXPECT_EQ(few[0]["total"], 4);
 }
 
-/// A thousand chains, of which every ten share a router.
+/// A thousand chains, of which every fifty share a router.
 TEST(Answers, HaveAsManyRowsAsAreAskedFor) {
     std::string text = "version: 1\nports: {in: {ring: w}, out: {ring: w}}\nclassify:\n", chains = "chains:\n";
     for (unsigned i = 0; i < 1000; ++i) {
         const std::string n = std::to_string(i);
         text += "  - {match: {vlan: " + std::to_string(i + 1) + "}, chain: c" + n + "}\n";
-        const std::string hop = "h" + std::to_string(i / 10);
-        // The router of the first ten chains has two routes.
+        const std::string hop = "h" + std::to_string(i / 50);
+        // The router of the first fifty chains has two routes.
         chains += "  c" + n + ":\n    output: out\n    nfs:\n      - router: {engine: linear, next-hops: {" + hop +
-                  ": {}}, routes: [" + (i < 10 ? "{prefix: 192.0.2.0/24, via: h0}, " : "") +
+                  ": {}}, routes: [" + (i < 50 ? "{prefix: 192.0.2.0/24, via: h0}, " : "") +
                   "{prefix: 0.0.0.0/0, via: " + hop + "}]}\n";
     }
     const auto runtime = runtime_of(text + chains);
     const json all = asked(*runtime, "routes")["routes"];
-    ASSERT_EQ(all.size(), 100u) << "a router that chains share is there once";
-    EXPECT_EQ(all[0]["chains"].size(), 10u);
+    ASSERT_EQ(all.size(), 20u) << "a router that chains share is there once";
+    EXPECT_EQ(all[0]["chains"].size(), 50u);
     EXPECT_EQ(all[0]["total"], 2);
-    EXPECT_EQ(all[99]["rows"].size(), 1u);
-    const json few = asked(*runtime, "routes", 50)["routes"];
-    ASSERT_EQ(few.size(), 100u);
+    EXPECT_EQ(all[19]["rows"].size(), 1u);
+    const json few = asked(*runtime, "routes", 10)["routes"];
+    ASSERT_EQ(few.size(), 20u);
     size_t rows = 0;
     for (const json& table : few) rows += table["rows"].size();
-    EXPECT_EQ(rows, 50u);
-    EXPECT_EQ(few[99]["total"], 1) << "what has no room is counted";
+    EXPECT_EQ(rows, 10u);
+    EXPECT_EQ(few[19]["total"], 1) << "what has no room is counted";
     EXPECT_EQ(asked(*runtime, "chains")["chains"].size(), 1000u);
 }
 

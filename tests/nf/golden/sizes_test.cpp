@@ -59,19 +59,18 @@ std::vector<GoldenSize> golden_sizes() {
     return all;
 }
 
-/// Entries of other tables come behind those that are there.
-constexpr const char* kLists[] = {"rules",    "rule",     "routes", "sas",   "policies",
-                                  "services", "forwards", "flows",  "inside"};
-constexpr const char* kMaps[] = {"next-hops", "tunnels"};
+/// Options with entries: others come behind those that are there.
+constexpr std::string_view kTables[] = {"rules",    "rule",  "routes", "sas",       "policies", "services",
+                                        "forwards", "flows", "inside", "next-hops", "tunnels"};
+constexpr std::string_view kMaps[] = {"next-hops", "tunnels"};
 
-void append(YAML::Node& options, const std::string& key, const YAML::Node& more) {
-    YAML::Node list(YAML::NodeType::Sequence);
-    for (const YAML::Node& from : {YAML::Clone(options[key]), more}) {
-        if (from.IsScalar()) list.push_back(from);
-        else
-            for (const YAML::Node& one : from) list.push_back(one);
-    }
-    options[key] = list;
+/// A map of those entries for which `value` gives something. Nothing is looked up in it: there may be 30,000.
+template <class Value>
+YAML::Node map_of(const YAML::Node& entries, Value&& value) {
+    YAML::Node map(YAML::NodeType::Map);
+    for (const auto& entry : entries)
+        if (const YAML::Node made = value(entry.second); !made.IsNull()) map.force_insert(entry.first, made);
+    return map;
 }
 
 /// The tables of made-up entries, as options.
@@ -79,18 +78,46 @@ YAML::Node entries_of(const GoldenSize& golden, const SizedTables& tables) {
     YAML::Node options = YAML::Load(tables.nfs)[0][golden.nf];
     // Fragments may be of any tunnel over UDP.
     if (golden.nf == "tunnel")
-        for (const auto& tunnel : YAML::Clone(options["tunnels"]))
-            if (tunnel.second["kind"].as<std::string>() != "gre")
-                options["tunnels"].remove(tunnel.first.as<std::string>());
+        options["tunnels"] = map_of(options["tunnels"], [](const YAML::Node& tunnel) {
+            return tunnel["kind"].as<std::string>() == "gre" ? tunnel : YAML::Node();
+        });
     // Ports and hops are the chain's.
     if (golden.nf == "router")
-        for (const auto& hop : options["next-hops"]) options["next-hops"][hop.first] = YAML::Node(YAML::NodeType::Map);
+        options["next-hops"] = map_of(options["next-hops"],
+                                      [](const YAML::Node&) { return YAML::Node(YAML::NodeType::Map); });
     if (golden.nf == "switch")
         for (YAML::Node flow : options["flows"]) {
             const auto text = flow.as<std::string>();
             flow = text.substr(0, text.find(",actions=")) + ",actions=drop";
         }
     return options;
+}
+
+/// The entries of a list or a map, or a scalar, as they stand between the brackets of either.
+std::string written(const YAML::Node& entries) {
+    YAML::Emitter out;
+    out.SetMapFormat(YAML::Flow);
+    out.SetSeqFormat(YAML::Flow);
+    out << entries;
+    const std::string text = out.c_str();
+    return entries.IsScalar() ? text : text.substr(1, text.size() - 2);
+}
+
+/// What stands for the entries of a table until all else is written: cases are many, and their tables long.
+std::string place_of(const std::string& table) { return "entries-of-" + table; }
+
+/// Puts a place for more entries behind those of a table.
+void append_place(YAML::Node& options, const std::string& table, bool map) {
+    if (map) {
+        options[table][place_of(table)] = YAML::Node();
+        return;
+    }
+    YAML::Node list(YAML::NodeType::Sequence);
+    if (const YAML::Node& own = options[table]; own.IsScalar()) list.push_back(own);
+    else
+        for (const YAML::Node& one : own) list.push_back(one);
+    list.push_back(place_of(table));
+    options[table] = list;
 }
 
 /// So many routes, in a file: options have no room for them.
@@ -117,6 +144,10 @@ TEST_P(GoldenSizes, GiveTheSameAnswers) {
     const YAML::Node entries = golden.entries == 0 ? YAML::Node()
                                : in_file           ? routes_of(folder, golden.entries)
                                                    : entries_of(golden, tables);
+    std::map<std::string, std::string> texts;  // of the tables' entries
+    for (const std::string_view name : kTables)
+        if (const std::string table(name); entries[table] && (entries[table].IsScalar() || entries[table].size() > 0))
+            texts[table] = written(entries[table]);
     const std::string path = source_path("src/millrace/nf/" + golden.nf + "/golden.yaml");
     std::map<uint32_t, nftest::Filled> filled;  // by the options' lines: a function with state is made for each half
     std::set<uint32_t> left;
@@ -140,15 +171,17 @@ TEST_P(GoldenSizes, GiveTheSameAnswers) {
             left.insert(line);
             return nftest::Filled{given};
         }
-        for (const char* key : kLists)
-            if (entries[key]) append(made, key, entries[key]);
-        for (const char* key : kMaps)
-            for (const auto& entry : entries[key]) made[key][entry.first] = entry.second;
+        for (const auto& [table, text] : texts) append_place(made, table, std::ranges::count(kMaps, table) > 0);
         for (const char* key : {"sa-slots", "max-flows", "max-buckets"})
             if (entries[key]) made[key] = std::max(entries[key].as<size_t>(), 2 * golden.entries);
-        YAML::Emitter text;
-        text << made;
-        return filled.emplace(line, nftest::Filled{Config::parse(text.c_str(), path), tables.filling}).first->second;
+        std::string text = "{" + written(made) + "}";
+        for (const auto& [table, more] : texts) {
+            const std::string place = place_of(table) + (std::ranges::count(kMaps, table) > 0 ? ": ~" : "");
+            const size_t at = text.find(place);
+            EXPECT_NE(at, std::string::npos) << text;
+            text.replace(at, place.size(), more);
+        }
+        return filled.emplace(line, nftest::Filled{Config::parse(text, path), tables.filling}).first->second;
     };
     if (std::ranges::any_of(options.halves, [](const Half& half) { return !half.device.empty(); })) claim_device_work();
     for (const Diagnostic& failure : nftest::run_golden(*type, path, options).failures)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/nf/classify/rules/five_tuple.hpp"
+#include "millrace/nf/ipsec/reachable.hpp"
 #include "millrace/nf/ipsec/sa/sa_options.hpp"
 
 namespace millrace::nf::ipsec {
@@ -80,37 +81,6 @@ PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas, 
         policy.sas.push_back(outbound_sa(item, sas, known));
     if (policy.sas.empty()) wanted.fail("an SA is missing here", "name one of 'sas', or several");
     return policy;
-}
-
-bool covers(const Selector& a, const Selector& b) {
-    const auto wider = [](const Address& prefix, const Address& mask, const Address& other, const Address& other_mask) {
-        for (unsigned i = 0; i < 4; ++i)
-            if ((mask.words[i] & ~other_mask.words[i]) != 0 || (other.words[i] & mask.words[i]) != prefix.words[i])
-                return false;
-        return true;
-    };
-    const bool ports = a.any_port ||
-                       (!b.any_port && a.src_port_first <= b.src_port_first && a.src_port_last >= b.src_port_last &&
-                        a.dst_port_first <= b.dst_port_first && a.dst_port_last >= b.dst_port_last);
-    return a.ipv6 == b.ipv6 && wider(a.src, a.src_mask, b.src, b.src_mask) &&
-           wider(a.dst, a.dst_mask, b.dst, b.dst_mask) &&
-           (a.any_protocol || (!b.any_protocol && a.protocol == b.protocol)) && ports;
-}
-
-/// Refuses a policy that no packet can reach because an earlier one takes them all.
-void check_reachable(const std::vector<PolicyOptions>& policies, const Config& last) {
-    const PolicyOptions& policy = policies.back();
-    for (size_t i = 0; i + 1 < policies.size(); ++i) {
-        const bool hidden = std::all_of(
-            policy.selectors.begin(), policy.selectors.end(), [&](const Selector& selector) {
-                return std::any_of(policies[i].selectors.begin(), policies[i].selectors.end(),
-                                   [&](const Selector& earlier) { return covers(earlier, selector); });
-            });
-        if (hidden)
-            last.fail("no packet gets to this policy: the one of line " + std::to_string(policies[i].where.line) +
-                          " takes them all",
-                      "the first policy that matches counts; put the narrower one first");
-    }
 }
 
 }  // namespace
@@ -196,9 +166,12 @@ Options read_options(const Config& options, const Environment& environment) {
     KnownSas known;
     read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))
-        for (const Config& map : policies->items()) {
+        for (ReachablePolicies reachable; const Config& map : policies->items()) {
             result.policies.push_back(read_policy(map, result.sas, known));
-            check_reachable(result.policies, map);
+            if (const auto hidden_by = reachable.add(result.policies.back().selectors))
+                map.fail("no packet gets to this policy: the one of line " +
+                             std::to_string(result.policies[*hidden_by].where.line) + " takes them all",
+                         "the first policy that matches counts; put the narrower one first");
             check_transport(result.policies.back(), result.sas, map);
         }
     return result;
