@@ -1,5 +1,5 @@
-// Any bytes as what the kernel tells of routes, neighbours and links: what is read is sound, and a router's table takes
-// it.
+// Any bytes as what the kernel tells of routes, nexthops, neighbours and links: what is read is sound, and a router's
+// table takes it.
 #include <cstdlib>
 
 #include "millrace/nf/router/kernel/kernel_table.hpp"
@@ -31,6 +31,13 @@ public:
             check_address(hop.gateway);
         }
         table_.on_route(route);
+    }
+    void on_nexthop(const NexthopMessage& nexthop) override {
+        require(nexthop.id != 0);
+        check_address(nexthop.hop.gateway);
+        for (const NexthopMessage::Member& member : nexthop.group)
+            require(member.id != 0 && member.weight >= 1 && member.weight <= 65536);
+        table_.on_nexthop(nexthop);
     }
     void on_neighbour(const NeighbourMessage& neighbour) override {
         require(neighbour.interface != 0);

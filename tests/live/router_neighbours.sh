@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How neighbours of a router on Linux' tables are found and move, and how routes by nexthop objects follow these.
+# How neighbours of a router on Linux' tables are found and move.
 # usage: router_neighbours.sh MILLRACE DEVICE
 set -u
 millrace=$1 device=$2
@@ -64,30 +64,6 @@ expect "as the router has answered" bash -c "ip -n $client neigh show 203.0.113.
 settle
 expect "without the kernel" within 20 without_kernel pings 203.0.113.10
 ip -n $client route del 203.0.113.0/24 && ip -n $middle route del 203.0.113.0/24
-
-# --- groups of nexthops that are replaced ---
-nexthop() { ip -n $middle nexthop "$@"; }
-ip -n $middle neigh replace 192.0.2.99 lladdr 02:00:00:00:99:99 dev wan0 nud permanent
-expect "the kernel has nexthop objects" nexthop add id 1 via 192.0.2.10 dev wan0
-nexthop add id 2 via 192.0.2.99 dev wan0 && nexthop add id 10 group 1
-ip -n $middle route add 203.0.113.0/24 nhid 10
-settle
-expect "a route by a group works" within 20 without_kernel pings 203.0.113.10
-nexthop replace id 10 group 2
-settle
-refuse "it goes where the group's new member is" without_kernel pings 203.0.113.10
-expect "as is shown" shows routes '203.0.113.0/24 .*192.0.2.99'
-nexthop replace id 10 group 1/2
-settle
-expect "a group of two has both" shows routes '203.0.113.0/24 .*192.0.2.10.*192.0.2.99'
-nexthop replace id 2 via 192.0.2.50 dev wan0
-settle
-expect "a member that is replaced is replaced in its group" shows routes '203.0.113.0/24 .*192.0.2.10.*192.0.2.50'
-expect "and all packets arrive" within 20 without_kernel pings 203.0.113.10
-nexthop replace id 10 group 1
-settle
-expect "and with one again" within 20 without_kernel pings 203.0.113.10
-refuse "without the other" shows routes '203.0.113.0/24 .*192.0.2.50'
 
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'

@@ -244,15 +244,68 @@ TEST_F(KernelRouterLive, TellsOnceThatThereAreChanges) {
 }
 
 TEST_F(KernelRouterLive, FollowsRoutesThatGoInSilence) {
-    ip("address add 10.2.0.1/24 dev wan0");
-    ip("nexthop add id 7 via 10.1.0.7 dev wan0");
-    ip("route add 203.0.113.0/24 nhid 7");
+    ip("route add 203.0.113.0/24 via 10.1.0.7");
     std::shared_ptr<nf::NetworkFunction> now = nf::find_type("router")->create(Config::parse(kOptions), live());
     EXPECT_EQ(outcome_of(*now, kToFar), "forward via 10.1.0.7 on wan0 02:00:00:00:00:17");
-    ip("nexthop del id 7");
+    ip("link set wan0 down && ip link set wan0 up");
     now = follow(now, kToFar, "no-route");
+    for (const auto end = std::chrono::steady_clock::now() + 5s;
+         statistic(*now, "resyncs") == 0 && std::chrono::steady_clock::now() < end;)
+        std::this_thread::sleep_for(1ms);
     EXPECT_GE(statistic(*now, "resyncs"), 1u);
+    EXPECT_EQ(outcome_of(*now, kToFar), "no-route");
     EXPECT_EQ(outcome_of(*now, kToNeighbour), "forward via 10.0.0.7 on lan0 02:00:00:00:00:07");
+}
+
+TEST_F(KernelRouterLive, FollowsNexthopObjects) {
+    const std::string by_7 = "forward via 10.1.0.7 on wan0 02:00:00:00:00:17";
+    const std::string by_8 = "forward via 10.1.0.8 on wan0 02:00:00:00:00:18";
+    ip("link set lo up");  // a blackhole asks for it
+    ip("neighbour add 10.1.0.8 lladdr 02:00:00:00:00:18 dev wan0");
+    for (const char* mode : {"0", "1"}) {  // whether the kernel tells their hops with routes that name them
+        std::ofstream("/proc/sys/net/ipv4/nexthop_compat_mode") << mode;
+        ip("nexthop add id 7 via 10.1.0.7 dev wan0");
+        ip("nexthop add id 8 via 10.1.0.8 dev wan0");
+        ip("nexthop add id 10 group 7");
+        ip("route add 203.0.113.0/24 nhid 10");
+        std::shared_ptr<nf::NetworkFunction> now = nf::find_type("router")->create(Config::parse(kOptions), live());
+        EXPECT_EQ(outcome_of(*now, kToFar), by_7) << "as it was at the start";
+        ip("nexthop replace id 10 group 8");
+        now = follow(now, kToFar, by_8);
+        ip("nexthop replace id 8 via 10.1.0.7 dev wan0");
+        now = follow(now, kToFar, by_7);
+        ip("nexthop replace id 8 via 10.1.0.8 dev wan0 && ip nexthop replace id 10 group 7/8,255");
+        now = follow(now, kToFar, by_8);  // as almost any packet
+        ip("nexthop del id 8");
+        now = follow(now, kToFar, by_7);
+        ip("nexthop add id 9 blackhole && ip nexthop replace id 10 group 9");
+        now = follow(now, kToFar, "no-route");
+        ip("nexthop replace id 10 group 7");
+        now = follow(now, kToFar, by_7);
+        ip("nexthop del id 7");
+        now = follow(now, kToFar, "no-route");
+        EXPECT_EQ(statistic(*now, "resyncs"), 0u) << "the kernel need not be asked for everything again";
+        EXPECT_EQ(statistic(*now, "malformed-messages"), 0u);
+        ip("nexthop flush");
+    }
+}
+
+TEST_F(KernelRouterLive, FollowsNexthopObjectsThatGoInSilence) {
+    std::ofstream("/proc/sys/net/ipv4/nexthop_compat_mode") << "0";
+    ip("nexthop add id 7 via 10.1.0.7 dev wan0");
+    ip("nexthop add id 8 via 10.0.0.7 dev lan0");
+    ip("nexthop add id 10 group 7/8");
+    ip("route add 203.0.113.0/24 nhid 10");
+    ip("route add 198.51.100.0/24 nhid 7");
+    std::shared_ptr<nf::NetworkFunction> now = nf::find_type("router")->create(Config::parse(kOptions), live());
+    ip("link set wan1 down");  // and so wan0's carrier goes
+    now = follow(now, "{ipv4: {src: 203.0.113.1, dst: 198.51.100.1}, udp: {}}", "no-route");
+    now = follow(now, kToFar, "forward via 10.0.0.7 on lan0 02:00:00:00:00:07");
+    ip("link set wan1 up");
+    std::this_thread::sleep_for(500ms);
+    while (auto next = dynamic_cast<nf::Changeable&>(*now).next()) now = std::move(next);
+    EXPECT_EQ(outcome_of(*now, kToFar), "forward via 10.0.0.7 on lan0 02:00:00:00:00:07");
+    EXPECT_EQ(outcome_of(*now, "{ipv4: {src: 203.0.113.1, dst: 198.51.100.1}, udp: {}}"), "no-route");
 }
 
 TEST_F(KernelRouterLive, GoesOnWhereTheConfigurationIsReadAgain) {

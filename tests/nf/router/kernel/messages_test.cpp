@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/neighbour.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 
 #include <cstring>
@@ -51,6 +52,21 @@ constexpr const char* kOfObject =
     "05000000080005000a0000030800040003000000";
 constexpr const char* kObjectGone =
     "3000000069000500e76f056b6304000002fd00000000000008000100050000000800050003000000080006000a000003";
+// With nexthop_compat_mode 0.
+constexpr const char* kByObject =
+    "34000000180000065c63096b3768000002180000fe0300010000000008000f00fe00000008000100cb00710008001e00"
+    "0a000000";
+constexpr const char* kObject =
+    "30000000680005065963096b0e68000002fd00000000000008000100010000000800050003000000080006000a000002";
+constexpr const char* kObjectOfInterface =
+    "28000000680005065a63096b1768000002fe00000000000008000100030000000800050003000000";
+constexpr const char* kObjectBlackhole = "24000000680005065a63096b196800000200000000000000080001000400000004000400";
+constexpr const char* kObjectIpv6 =
+    "3c000000680005065a63096b1c6800000afd000000000000080001000600000008000500030000001400060020010db8"
+    "000000000000000000000002";
+constexpr const char* kObjectGroup =
+    "44000000680005065b63096b216800000000000000000000080001000a00000006000300000000001400020001000000"
+    "0200000002000000c700000008000e0000000080";
 constexpr const char* kAddressGone =
     "4c00000015000000e96f056b730400000218800003000000080001000a050001080002000a0500010700030076300000"
     "080008008000000014000600ffffffffffffffff78f8150078f81500";
@@ -74,6 +90,7 @@ std::vector<uint8_t> bytes_of(const std::string& hex) {
 /// Keeps what comes.
 struct Kept : MessageListener {
     void on_route(const RouteMessage& message) override { routes.push_back(message); }
+    void on_nexthop(const NexthopMessage& message) override { nexthops.push_back(message); }
     void on_neighbour(const NeighbourMessage& message) override { neighbours.push_back(message); }
     void on_link(const LinkMessage& message) override { links.push_back(message); }
     void on_hidden_change() override { ++hidden; }
@@ -81,7 +98,9 @@ struct Kept : MessageListener {
         answers.push_back({sequence, error, inconsistent});
     }
     void on_malformed() override { ++malformed; }
-    size_t all() const { return routes.size() + neighbours.size() + links.size() + hidden + answers.size(); }
+    size_t all() const {
+        return routes.size() + nexthops.size() + neighbours.size() + links.size() + hidden + answers.size();
+    }
 
     struct Answer {
         uint32_t sequence;
@@ -89,6 +108,7 @@ struct Kept : MessageListener {
         bool inconsistent;
     };
     std::vector<RouteMessage> routes;
+    std::vector<NexthopMessage> nexthops;
     std::vector<NeighbourMessage> neighbours;
     std::vector<LinkMessage> links;
     std::vector<Answer> answers;
@@ -196,8 +216,73 @@ TEST(RouterMessages, ReadLinks) {
     EXPECT_EQ(parse(bridged).all(), 0u);
 }
 
-TEST(RouterMessages, TellThatRoutesMayHaveGoneInSilence) {
-    EXPECT_EQ(parse(bytes_of(std::string(kObjectGone) + kAddressGone)).hidden, 2u);
+TEST(RouterMessages, TellThatRoutesMayHaveGoneInSilence) { EXPECT_EQ(parse(bytes_of(kAddressGone)).hidden, 1u); }
+
+TEST(RouterMessages, ReadNexthopObjects) {
+    EXPECT_EQ(route(kByObject).nexthop_object, 10u);
+    EXPECT_TRUE(route(kByObject).hops.empty());
+    const Kept kept = parse(bytes_of(std::string(kObject) + kObjectOfInterface + kObjectBlackhole + kObjectIpv6 +
+                                     kObjectGroup + kObjectGone));
+    ASSERT_EQ(kept.nexthops.size(), 6u);
+    EXPECT_EQ(kept.nexthops[0].id, 1u);
+    EXPECT_EQ(kept.nexthops[0].hop, hop(3, "10.0.0.2"));
+    EXPECT_TRUE(kept.nexthops[0].group.empty());
+    EXPECT_EQ(kept.nexthops[1].hop, hop(3));
+    EXPECT_FALSE(kept.nexthops[1].blackhole);
+    EXPECT_TRUE(kept.nexthops[2].blackhole);
+    EXPECT_EQ(kept.nexthops[3].hop, hop(3, "2001:db8::2"));
+    using Member = NexthopMessage::Member;
+    EXPECT_EQ(kept.nexthops[4].id, 10u);
+    EXPECT_EQ(kept.nexthops[4].group, (std::vector{Member{1, 3}, Member{2, 200}}));
+    EXPECT_FALSE(kept.nexthops[4].gone);
+    EXPECT_TRUE(kept.nexthops[5].gone);
+    EXPECT_EQ(kept.nexthops[5].id, 5u);
+    EXPECT_EQ(kept.malformed, 0u);
+}
+
+/// `hex` with the byte at `at` set.
+std::vector<uint8_t> with(const char* hex, size_t at, uint8_t value) {
+    std::vector<uint8_t> bytes = bytes_of(hex);
+    bytes.at(at) = value;
+    return bytes;
+}
+
+TEST(RouterMessages, ReadWeightsOfTwoBytes) {
+    // A group's first entry begins at byte 44.
+    ASSERT_EQ(bytes_of(kObjectGroup)[44], 1);
+    EXPECT_EQ(parse(with(kObjectGroup, 49, 1)).nexthops.at(0).group[0].weight, 259u);
+    std::vector<uint8_t> most = with(kObjectGroup, 48, 255);
+    most[49] = 255;
+    EXPECT_EQ(parse(most).nexthops.at(0).group[0].weight, 65536u);
+}
+
+TEST(RouterMessages, RefuseMalformedNexthopObjects) {
+    const auto is_refused = [](const std::vector<uint8_t>& bytes) {
+        const Kept kept = parse(bytes);
+        return kept.malformed == 1 && kept.all() == 0;
+    };
+    // Attributes begin at byte 24: the id's length, type and value, then those behind it.
+    EXPECT_TRUE(is_refused(with(kObject, 28, 0))) << "no object has the number 0";
+    EXPECT_TRUE(is_refused(with(kObject, 26, 60))) << "no number";
+    EXPECT_TRUE(is_refused(with(kObject, 24, 6))) << "a number of two bytes";
+    EXPECT_TRUE(is_refused(with(kObject, 24, 3))) << "an attribute shorter than its header";
+    EXPECT_TRUE(is_refused(with(kObject, 24, 200))) << "one that breaks off";
+    EXPECT_TRUE(is_refused(with(kObject, 32, 6))) << "an interface of two bytes";
+    EXPECT_TRUE(is_refused(with(kObject, 40, 7))) << "a gateway of three bytes";
+    EXPECT_TRUE(is_refused(with(kObject, 16, 10))) << "an IPv4 gateway of IPv6";
+    EXPECT_TRUE(is_refused(with(kObjectIpv6, 16, 2)));
+    EXPECT_TRUE(is_refused(with(kObjectGroup, 44, 0))) << "a member without a number";
+    for (uint8_t length = 4; length < 20; ++length)
+        EXPECT_TRUE(is_refused(with(kObjectGroup, 40, length))) << unsigned{length};
+    EXPECT_TRUE(is_refused(with(kObjectGroup, 34, 2))) << "a group of two bytes";
+    for (uint8_t length = 16; length < 24; ++length) {
+        std::vector<uint8_t> cut = with(kObject, 0, length);
+        cut.resize(length);
+        EXPECT_TRUE(is_refused(cut)) << unsigned{length};
+    }
+    // What a bridge forwards by is no route's.
+    EXPECT_EQ(parse(with(kObjectBlackhole, 34, 11)).all(), 0u);
+    EXPECT_EQ(parse(with(kObjectBlackhole, 34, 11)).malformed, 0u);
 }
 
 TEST(RouterMessages, ReadTheEndOfAnAnswer) {
@@ -253,9 +338,9 @@ TEST(RouterMessages, NameBrokenOnesAndGoOn) {
 TEST(RouterMessages, SurviveBeingCutAndChangedAnywhere) {
     std::mt19937 random(1);
     const std::vector<uint8_t> whole = bytes_of(std::string(kLink) + kConnected + kShared + kViaIpv6 + kIpv6Shared +
-                                                kNeighbour + kNeighbourIpv6);
+                                                kNeighbour + kNeighbourIpv6 + kObject + kObjectIpv6 + kObjectGroup);
     const size_t all = parse(whole).all();
-    EXPECT_EQ(all, 7u);
+    EXPECT_EQ(all, 10u);
     for (size_t length = 0; length < whole.size(); ++length) {
         const Kept kept = parse({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
         EXPECT_LT(kept.all(), all);
@@ -275,6 +360,7 @@ TEST(RouterMessages, AskForDumpsAndForNeighbours) {
     EXPECT_EQ(head.nlmsg_len, dump.size());
     EXPECT_EQ(head.nlmsg_flags, NLM_F_REQUEST | NLM_F_DUMP);
     EXPECT_EQ(dump.size(), sizeof(nlmsghdr) + sizeof(rtmsg));
+    EXPECT_EQ(dump_request(RTM_GETNEXTHOP, 0, 9).size(), sizeof(nlmsghdr) + sizeof(nhmsg));
     EXPECT_EQ(dump_request(RTM_GETLINK, 0, 9).size(), sizeof(nlmsghdr) + sizeof(ifinfomsg));
     // `ip neigh add 10.0.0.77 dev v0 use`
     EXPECT_EQ(use_neighbour_request(3, {{10, 0, 0, 77}, false}, 1), bytes_of("240000001c0001040100000000000000"

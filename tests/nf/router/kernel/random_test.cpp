@@ -17,10 +17,25 @@ struct Model {
         uint8_t type;
         uint32_t table;
         std::vector<RouteHop> hops;
+        uint32_t object;  // in place of hops; 0: none
         bool operator==(const Route&) const = default;
     };
+    static Route route_of(const RouteMessage& m) { return {m.metric, m.type, m.table, m.hops, m.nexthop_object}; }
+    static RouteMessage message_of(const std::pair<std::array<uint8_t, 17>, uint8_t>& key, const Route& route) {
+        RouteMessage message;
+        std::copy_n(key.first.begin() + 1, 16, message.prefix.bytes.begin());
+        message.prefix.length = key.second;
+        message.prefix.ipv6 = key.first[0] != 0;
+        message.metric = route.metric;
+        message.type = route.type;
+        message.table = route.table;
+        message.hops = route.hops;
+        message.nexthop_object = route.object;
+        return message;
+    }
     std::map<std::pair<std::array<uint8_t, 17>, uint8_t>, std::vector<Route>> routes;  // by family, address, length
     std::map<std::pair<IpAddress, uint32_t>, uint8_t> neighbours;                      // last byte of the MAC
+    std::map<uint32_t, NexthopMessage> objects;  // groups are 1 to 3, others 11 to 15
     std::map<uint32_t, bool> up{{1, true}, {2, true}, {3, true}};
 
     static auto key(const Prefix& prefix) {
@@ -32,7 +47,7 @@ struct Model {
 
     void add(const RouteMessage& m) {
         std::vector<Route>& list = routes[key(m.prefix)];
-        const Route route{m.metric, m.type, m.table, m.hops};
+        const Route route = route_of(m);
         if (m.place == Place::replace) {
             for (Route& other : list)
                 if (rank(other) == rank(route)) {
@@ -52,11 +67,22 @@ struct Model {
         auto& list = routes[key(prefix)];
         list.erase(std::find(list.begin(), list.end(), route));
     }
+    void drop_objects(auto&& goes) {
+        std::erase_if(objects, goes);
+        for (auto at = objects.begin(); at != objects.end();) {
+            std::vector<NexthopMessage::Member>& group = at->second.group;
+            const bool has_lost = std::erase_if(group, [&](const auto& one) { return !objects.contains(one.id); }) > 0;
+            at = has_lost && group.empty() ? objects.erase(at) : std::next(at);
+        }
+        for (auto& [prefix, list] : routes)
+            std::erase_if(list, [&](const Route& r) { return r.object != 0 && !objects.contains(r.object); });
+    }
     void take_down(uint32_t link) {
         up[link] = false;
+        drop_objects([&](const auto& object) { return object.second.hop.interface == link; });
         for (auto& [prefix, list] : routes)
             std::erase_if(list, [&](const Route& route) {
-                if (route.type != RTN_UNICAST) return false;
+                if (route.type != RTN_UNICAST || route.object != 0) return false;
                 return std::none_of(route.hops.begin(), route.hops.end(),
                                     [&](const RouteHop& hop) { return up[hop.interface]; });
             });
@@ -79,11 +105,21 @@ struct Model {
         }
         return "no-route";
     }
+    std::vector<RouteHop> hops_of(const Route& route) const {
+        if (route.object == 0) return route.hops;
+        const NexthopMessage& object = objects.at(route.object);
+        if (object.group.empty()) return {object.hop};
+        std::vector<RouteHop> hops;
+        for (const auto& member : object.group) hops.push_back(objects.at(member.id).hop);
+        return hops;
+    }
     std::string follow(const Route& route, const IpAddress& address) const {
         if (route.type == RTN_LOCAL) return "local";
         if (route.type == RTN_BLACKHOLE) return "no-route";
         if (route.type != RTN_UNICAST) return "kernel";
-        const RouteHop& first = route.hops[0];
+        const std::vector<RouteHop> hops = hops_of(route);
+        const RouteHop& first = hops[0];
+        if (!std::ranges::all_of(hops, &RouteHop::has_gateway) && hops.size() > 1) return "kernel";
         if (!first.has_gateway) {
             if (!usable(first.interface)) return "kernel";
             const std::string text = by(first, address);
@@ -91,8 +127,8 @@ struct Model {
         }
         std::string text;
         bool unresolved = false;
-        for (const RouteHop& hop : route.hops) {
-            if (route.hops.size() > 1 && !up.at(hop.interface)) continue;
+        for (const RouteHop& hop : hops) {
+            if (hops.size() > 1 && !up.at(hop.interface)) continue;
             if (!usable(hop.interface)) return "kernel";
             const std::string one = by(hop, hop.gateway);
             unresolved |= one.empty();
@@ -108,7 +144,8 @@ public:
     Random(uint64_t seed, bool ipv6) : random_(seed), ipv6_(ipv6) {}
 
     void change() {
-        switch (below(8)) {
+        switch (below(9)) {
+            case 8: return change_object();
             case 0:
             case 1:
             case 2: return add();
@@ -156,7 +193,13 @@ private:
         message.type = RTN_UNICAST;
         const uint8_t types[] = {RTN_LOCAL, RTN_BLACKHOLE, RTN_UNREACHABLE};
         const uint32_t link = 1 + below(3);
-        switch (below(4)) {
+        switch (below(6)) {
+            case 4:
+            case 5:
+                if (model_.objects.empty()) return message;
+                message.nexthop_object =
+                    std::next(model_.objects.begin(), below(static_cast<unsigned>(model_.objects.size())))->first;
+                break;
             case 0: message.type = types[below(3)]; break;
             case 1: message.hops = {hop_of(link)}; break;
             case 2: message.hops = {hop_of(link, gateway())}; break;
@@ -170,6 +213,7 @@ private:
     }
     void add() {
         RouteMessage message = route();
+        if (message.type == RTN_UNICAST && message.hops.empty() && message.nexthop_object == 0) return;
         for (const RouteHop& hop : message.hops)
             if (!model_.up[hop.interface]) return;  // the kernel refuses it
         message.place = std::array{Place::front, Place::back, Place::replace}[below(3)];
@@ -179,17 +223,7 @@ private:
     void remove() {
         std::vector<std::pair<RouteMessage, Model::Route>> all;
         for (const auto& [key, list] : model_.routes)
-            for (const Model::Route& route : list) {
-                RouteMessage message;
-                std::copy_n(key.first.begin() + 1, 16, message.prefix.bytes.begin());
-                message.prefix.length = key.second;
-                message.prefix.ipv6 = key.first[0] != 0;
-                message.metric = route.metric;
-                message.type = route.type;
-                message.table = route.table;
-                message.hops = route.hops;
-                all.emplace_back(message, route);
-            }
+            for (const Model::Route& route : list) all.emplace_back(Model::message_of(key, route), route);
         if (all.empty()) return;
         const auto& [message, route] = all[below(static_cast<unsigned>(all.size()))];
         t_.remove(message);
@@ -208,6 +242,28 @@ private:
         else t_.neighbour(link, address(last).text(), 0, NUD_FAILED);
         model_.neighbours.erase({address(last), link});
     }
+    void change_object() {
+        NexthopMessage message;
+        if (below(4) == 0 && !model_.objects.empty()) {
+            message = std::next(model_.objects.begin(), below(static_cast<unsigned>(model_.objects.size())))->second;
+            message.gone = true;
+            t_.table().on_nexthop(message);
+            return model_.drop_objects([&](const auto& object) { return object.first == message.id; });
+        }
+        if (below(2) == 0) {
+            message.id = 11 + below(5);
+            const uint32_t link = 1 + below(3);
+            if (!model_.up[link]) return;  // the kernel refuses it
+            message.hop = below(4) == 0 ? hop_of(link) : hop_of(link, gateway());
+        } else {
+            message.id = 1 + below(3);
+            for (uint32_t id = 11; id <= 15; ++id)
+                if (model_.objects.contains(id) && below(2) == 0) message.group.push_back({id, 1});
+            if (message.group.empty()) return;
+        }
+        t_.table().on_nexthop(message);
+        model_.objects[message.id] = message;
+    }
     void change_link() {
         const uint32_t link = 1 + below(3);
         const bool up = !model_.up[link];
@@ -220,19 +276,11 @@ private:
         KernelTable& table = t_.table();
         table.begin_resync();
         for (uint32_t i = 1; i <= 3; ++i) t_.link(i, std::array{"", "lan0", "wan0", "eth9"}[i], model_.up[i]);
+        model_.drop_objects([&](const auto&) { return below(3) == 0; });
+        for (const auto& [id, object] : model_.objects) table.on_nexthop(object);
         for (auto& [key, list] : model_.routes) {
             std::erase_if(list, [&](const Model::Route&) { return below(2) == 0; });
-            for (const Model::Route& route : list) {
-                RouteMessage message;
-                std::copy_n(key.first.begin() + 1, 16, message.prefix.bytes.begin());
-                message.prefix.length = key.second;
-                message.prefix.ipv6 = key.first[0] != 0;
-                message.metric = route.metric;
-                message.type = route.type;
-                message.table = route.table;
-                message.hops = route.hops;
-                t_.add(message, Place::back);
-            }
+            for (const Model::Route& route : list) t_.add(Model::message_of(key, route), Place::back);
         }
         std::erase_if(model_.neighbours, [&](const auto&) { return below(2) == 0; });
         for (const auto& [key, mac] : model_.neighbours) t_.neighbour(key.second, key.first.text(), mac);

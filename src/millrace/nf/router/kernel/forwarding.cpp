@@ -40,6 +40,7 @@ public:
                 return {ours ? Router::kNoNeighbour : Router::kKernel, 0};
             }
             case Way::Kind::gateways: return group_of(way.hops);
+            case Way::Kind::object: return target_of(table_.way_of_object(way.object));
         }
         return {Router::kKernel, 0};
     }
@@ -67,12 +68,14 @@ private:
     }
 
     Target members_of(std::vector<Share>& shares) {
-        uint32_t divisor = 0, sum = 0;
+        uint32_t divisor = 0;
+        uint64_t sum = 0;
         for (const Share& share : shares) divisor = std::gcd(divisor, share.weight);
         for (Share& share : shares) sum += share.weight /= divisor;
         const auto first = static_cast<uint32_t>(forwarding_.members.size());
         for (const Share& share : shares) {
-            const uint32_t count = sum > kMaxShares ? std::max(share.weight * kMaxShares / sum, 1u) : share.weight;
+            const uint64_t count = sum > kMaxShares ? std::max<uint64_t>(share.weight * uint64_t{kMaxShares} / sum, 1)
+                                                    : share.weight;
             forwarding_.members.insert(forwarding_.members.end(), count, share.next_hop);
         }
         return {first, static_cast<uint32_t>(forwarding_.members.size()) - first};
@@ -134,7 +137,7 @@ std::vector<NeighbourKey> KernelTable::questions(uint64_t now, size_t most) {
     for (const auto& [key, neighbour] : neighbours_)
         if (neighbour.stale) ask(key);
     for (size_t number = Ways::kFixed; number < ways_.numbers(); ++number) {
-        const Way& way = ways_.at(static_cast<uint16_t>(number));
+        const Way way = followed(ways_.at(static_cast<uint16_t>(number)));
         if (way.kind != Way::Kind::gateways) continue;
         for (const RouteHop& hop : way.hops)
             if (const NeighbourKey key{hop.gateway, hop.interface}; usable_neighbour(key) == nullptr) ask(key);

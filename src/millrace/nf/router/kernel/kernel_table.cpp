@@ -58,24 +58,26 @@ void KernelTable::warn_once(const std::string& message, const std::string& hint)
 
 // --- routes ---
 
-Way KernelTable::way_of(const RouteMessage& message) {
+Way KernelTable::way_of(const RouteMessage& message) const {
     using enum Way::Kind;
+    if (follows_object(message)) return {object, {}, message.nexthop_object};
     switch (message.type) {
         case RTN_LOCAL:
         case RTN_BROADCAST:
         case RTN_ANYCAST: return {local};
         case RTN_BLACKHOLE: return {blackhole};
-        case RTN_UNICAST: break;
+        case RTN_UNICAST: return way_by(message.hops, message.encapsulated);
         default: return {kernel};
     }
-    if (message.hops.empty() && message.nexthop_object != 0)
-        warn_once("routes name nexthop objects, and the kernel does not tell what these are: their packets are punted",
-                  "'sysctl net.ipv4.nexthop_compat_mode=1' makes it tell");
-    const auto& hops = message.hops;
-    if (message.encapsulated || hops.empty()) return {kernel};
-    if (std::ranges::any_of(hops, [](const RouteHop& hop) { return hop.interface == 0; })) return {kernel};
-    if (std::ranges::all_of(hops, &RouteHop::has_gateway)) return {gateways, hops};
-    return hops.size() == 1 ? Way{connected, hops} : Way{kernel};
+}
+
+/// Whether a route by an object goes where that says. The kernel calls routes by a blackhole so themselves; others may
+/// be one whatever they name.
+bool KernelTable::follows_object(const RouteMessage& message) const {
+    if (message.nexthop_object == 0) return false;
+    if (message.type != RTN_BLACKHOLE) return message.type == RTN_UNICAST;
+    return !objects_.contains(message.nexthop_object) ||
+           way_of_object(message.nexthop_object).kind == Way::Kind::blackhole;
 }
 
 void KernelTable::on_route(const RouteMessage& message) {
@@ -100,19 +102,28 @@ uint16_t KernelTable::take(const Way& way) {
     return number;
 }
 
+KernelTable::Route KernelTable::route_of(const RouteMessage& message) {
+    return {.metric = message.metric,
+            .object = message.nexthop_object,
+            .type = message.type,
+            .local_table = message.table == kLocalTable};
+}
+
 void KernelTable::add(const RouteMessage& message) {
     const Way way = way_of(message);
-    Route route{message.metric, take(way), message.type, message.table == kLocalTable, stamp_};
+    Route route = route_of(message);
+    route.way = take(way);
+    route.stamp = stamp_;
     std::vector<Route>& routes = routes_[message.prefix];
-    const auto is_alike = [&](const Route& other) { return other.rank() == route.rank() && other.type == route.type; };
     // The kernel may tell twice, and tells of an IPv6 route as a whole when a hop comes to it.
     const auto grows = [&](const Route& other) {
         const std::vector<RouteHop>& hops = ways_.at(other.way).hops;
         return message.prefix.ipv6 && !hops.empty() && hops.size() < way.hops.size() &&
                std::ranges::all_of(hops, [&](const RouteHop& hop) { return std::ranges::count(way.hops, hop) > 0; });
     };
-    auto at = std::ranges::find_if(
-        routes, [&](const Route& other) { return is_alike(other) && (other.way == route.way || grows(other)); });
+    auto at = std::ranges::find_if(routes, [&](const Route& other) {
+        return route.is_alike(other) && (route.object != 0 || other.way == route.way || grows(other));
+    });
     if (message.place == RouteMessage::Place::replace)
         at = std::ranges::find_if(routes, [&](const Route& other) { return other.rank() == route.rank(); });
     if (at != routes.end()) {
@@ -157,16 +168,16 @@ void KernelTable::remove(const RouteMessage& message) {
     const auto entry = routes_.find(message.prefix);
     if (entry == routes_.end()) return;
     std::vector<Route>& routes = entry->second;
-    Route gone{message.metric, Ways::kKernel, message.type, message.table == kLocalTable, 0};
+    Route gone = route_of(message);
     const Way way = way_of(message);
-    if (const auto number = ways_.find(way)) gone.way = *number;
-    const auto is_alike = [&](const Route& other) { return other.rank() == gone.rank() && other.type == gone.type; };
+    gone.way = ways_.find(way).value_or(Ways::kKernel);
     const auto is_of = [&](const RouteHop& hop) { return std::ranges::count(way.hops, hop) > 0; };
-    auto at = std::ranges::find_if(routes,
-                                   [&](const Route& other) { return is_alike(other) && other.way == gone.way; });
+    auto at = std::ranges::find_if(routes, [&](const Route& other) {
+        return gone.is_alike(other) && (gone.object != 0 || other.way == gone.way);
+    });
     if (at == routes.end() && message.prefix.ipv6)  // one hop of several
         at = std::ranges::find_if(routes, [&](const Route& other) {
-            return is_alike(other) && std::ranges::any_of(ways_.at(other.way).hops, is_of);
+            return gone.is_alike(other) && std::ranges::any_of(ways_.at(other.way).hops, is_of);
         });
     if (at == routes.end()) return;
     Way rest = ways_.at(at->way);
@@ -184,8 +195,7 @@ void KernelTable::remove(const RouteMessage& message) {
 }
 
 /// Drops routes for which `goes(route)`.
-template <class Goes>
-void KernelTable::drop_routes(Goes&& goes) {
+void KernelTable::drop_routes(const std::function<bool(const Route&)>& goes) {
     std::vector<Prefix> changed;
     std::vector<uint16_t> ways;
     for (auto entry = routes_.begin(); entry != routes_.end();) {
@@ -221,6 +231,7 @@ void KernelTable::end_resync() {
         if (goes) forget(at->first, at->second);
         at = goes ? neighbours_.erase(at) : std::next(at);
     }
+    drop_objects([&](const Object& object) { return object.stamp != stamp_; });
     drop_routes([&](const Route& route) { return route.stamp != stamp_; });
     ++version_;
 }
@@ -277,7 +288,7 @@ bool KernelTable::is_connected(const NeighbourKey& key) const {
     if (const auto own = routes_.find(address.host()); own != routes_.end()) number = own->second.front().way;
     else number = address.ipv6 ? covering(lpm6_, address.bytes) : covering(lpm4_, first_bytes<4>(address.bytes));
     if (!number) return false;
-    const Way& way = ways_.at(*number);
+    const Way way = followed(ways_.at(*number));
     return way.kind == Way::Kind::connected && way.hops[0].interface == key.interface;
 }
 
@@ -347,6 +358,7 @@ void KernelTable::on_link(const LinkMessage& message) {
     for (const auto& [name, port] : options_.interfaces)
         if (name == message.name) link.port = port;
     if (message.gone) link.told.up = false;
+    if (!link.told.up || !(link.told.carrier || link.told.lower_up)) drop_objects_on(message.index);
     const bool is_same = before.port == link.port && before.is_up() == link.is_up() &&
                          before.told.has_mac == link.told.has_mac && before.told.mac == link.told.mac &&
                          before.told.mtu == link.told.mtu;

@@ -37,6 +37,7 @@ public:
     KernelTable(KernelOptions options, Warn warn);
 
     void on_route(const RouteMessage& message);
+    void on_nexthop(const NexthopMessage& message);
     void on_neighbour(const NeighbourMessage& message);
     void on_link(const LinkMessage& message);
     /// The kernel may have changed routes in silence.
@@ -80,7 +81,7 @@ private:
     struct Link {
         LinkMessage told;
         uint16_t port = kNoPort;
-        uint64_t stamp = 0;
+        uint32_t stamp = 0;
         /// Of a port's interface, whether it has a carrier as well: Linux keeps its routes without one, but leaves
         /// them out (ignore_routes_with_linkdown). The others are Linux' to send by.
         bool is_up() const { return told.up && (told.carrier || port == kNoPort); }
@@ -89,32 +90,46 @@ private:
     };
     struct Route {
         uint32_t metric = 0;
+        uint32_t object = 0;  // that it names
         uint16_t way = 0;
         uint8_t type = 0;
         bool local_table = false;
-        uint64_t stamp = 0;
+        uint32_t stamp = 0;
         auto rank() const { return std::pair(!local_table, metric); }
+        /// Whether they may be the same: what a route by an object is called changes with the object.
+        bool is_alike(const Route& other) const {
+            return other.rank() == rank() && other.object == object && (object != 0 || other.type == type);
+        }
+    };
+    struct Object {
+        NexthopMessage told;
+        uint32_t stamp = 0;
     };
     struct Neighbour {
         std::array<uint8_t, 6> mac{};
         bool usable = false;
         bool stale = false;
         uint16_t way = 0;  // that packets to it take; 0: the route's
-        uint64_t stamp = 0;
+        uint32_t stamp = 0;
     };
     struct PrefixHash {
         size_t operator()(const Prefix& prefix) const;
     };
     using Routes = std::unordered_map<Prefix, std::vector<Route>, PrefixHash>;
 
-    Way way_of(const RouteMessage& message);
+    Way way_of(const RouteMessage& message) const;
+    bool follows_object(const RouteMessage& message) const;
+    static Route route_of(const RouteMessage& message);
+    Way way_of_object(uint32_t id) const;
+    Way followed(const Way& way) const;
     void add(const RouteMessage& message);
     void remove(const RouteMessage& message);
     void leave_out(const RouteMessage& message);
     bool lacks_carrier(const RouteMessage& message) const;
     void drop_routes_of_links_that_are_down();
-    template <class Goes>
-    void drop_routes(Goes&& goes);
+    void drop_routes(const std::function<bool(const Route&)>& goes);
+    void drop_objects(const std::function<bool(const Object&)>& goes);
+    void drop_objects_on(uint32_t interface);
 
     void refresh(const Prefix& prefix);
     uint16_t way_to(const Prefix& prefix) const;
@@ -123,6 +138,7 @@ private:
     void place_neighbour(const NeighbourKey& key, Neighbour& neighbour);
     void place_neighbours_in(const Prefix& prefix);
     void place_neighbours_on(uint32_t interface);
+    void place_neighbours_of_objects();
     void drop_neighbours_on(uint32_t interface);
     void forget(const NeighbourKey& key, Neighbour& neighbour);
     uint16_t take(const Way& way);
@@ -139,6 +155,7 @@ private:
     Warn warn_;
     std::set<std::string> warned_;
     std::map<uint32_t, Link> links_;
+    std::unordered_map<uint32_t, Object> objects_;  // by id
     std::map<NeighbourKey, Neighbour> neighbours_;
     std::map<NeighbourKey, uint64_t> asked_;  // when
     Routes routes_;
@@ -148,7 +165,7 @@ private:
     Ipv6Lpm lpm6_;
     std::set<uint32_t> left_out_;  // /24s with longer prefixes beyond the limit
     uint64_t version_ = 1;
-    uint64_t stamp_ = 0;
+    uint32_t stamp_ = 0;
     bool wants_resync_ = false;
 };
 

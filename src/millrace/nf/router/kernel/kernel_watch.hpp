@@ -52,6 +52,7 @@ private:
     static int open_socket(const std::vector<unsigned>& groups);
 
     void on_route(const RouteMessage& message) override { table_.on_route(message); }
+    void on_nexthop(const NexthopMessage& message) override { table_.on_nexthop(message); }
     void on_neighbour(const NeighbourMessage& message) override { table_.on_neighbour(message); }
     void on_link(const LinkMessage& message) override { table_.on_link(message); }
     void on_hidden_change() override { table_.on_hidden_change(); }
@@ -62,7 +63,7 @@ private:
     void look_once();
     bool receive(const netlink::Descriptor& socket, MessageParser& parser);
     void tell_of_change();
-    void dump(uint16_t type, uint8_t family);
+    void dump(uint16_t type, uint8_t family, int may_fail_by = 0);
     void dump_all();
     void resync();
     void ask_about_neighbours(Clock::time_point now);

@@ -3,6 +3,7 @@
 #include <linux/if.h>
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
@@ -53,6 +54,17 @@ bool read_gateway(Bytes value, bool ipv6, RouteHop& hop) {
     return read_address(value, ipv6, hop.gateway);
 }
 
+/// NHA_GROUP: entries of an id, a weight less one (its high byte behind the low one, since Linux 6.13), two bytes more.
+bool read_group(Bytes value, std::vector<NexthopMessage::Member>& group) {
+    if (value.empty() || value.size() % sizeof(nexthop_grp) != 0) return false;
+    for (; !value.empty(); value = value.subspan(sizeof(nexthop_grp))) {
+        const uint32_t id = *read<uint32_t>(value);
+        if (id == 0) return false;
+        group.push_back({id, 1u + value[4] + (uint32_t{value[5]} << 8)});
+    }
+    return true;
+}
+
 bool is_encapsulation(Bytes value) {
     const auto type = read<uint16_t>(value);
     return type && *type != 0;
@@ -96,8 +108,9 @@ bool MessageParser::parse_one(uint16_t type, uint16_t flags, uint32_t sequence, 
         case RTM_DELNEIGH: return parse_neighbour(type == RTM_DELNEIGH, body);
         case RTM_NEWLINK:
         case RTM_DELLINK: return parse_link(type == RTM_DELLINK, body);
-        case RTM_DELADDR:
-        case RTM_DELNEXTHOP: listener_.on_hidden_change(); return true;
+        case RTM_NEWNEXTHOP:
+        case RTM_DELNEXTHOP: return parse_nexthop(type == RTM_DELNEXTHOP, body);
+        case RTM_DELADDR: listener_.on_hidden_change(); return true;
         case NLMSG_DONE:
         case NLMSG_ERROR: {
             const auto error = netlink::answered(type, body);
@@ -161,7 +174,7 @@ bool MessageParser::parse_hops(Bytes list, bool ipv6) {
             return false;
         RouteHop hop;
         hop.interface = static_cast<uint32_t>(head->rtnh_ifindex);
-        hop.weight = static_cast<uint16_t>(head->rtnh_hops + 1);
+        hop.weight = head->rtnh_hops + 1u;
         const Bytes attributes = list.first(head->rtnh_len).subspan(sizeof(rtnexthop));
         const bool good = for_each_attribute(attributes, [&](unsigned type, Bytes value) {
             switch (type) {
@@ -175,6 +188,29 @@ bool MessageParser::parse_hops(Bytes list, bool ipv6) {
         route_.hops.push_back(hop);
         list = behind(list, head->rtnh_len);
     }
+    return true;
+}
+
+bool MessageParser::parse_nexthop(bool gone, Bytes body) {
+    const auto head = read<nhmsg>(body);
+    if (!head) return false;
+    NexthopMessage nexthop;
+    nexthop.gone = gone;
+    bool is_group = false, of_bridge = false;
+    const bool good = for_each_attribute(behind(body, sizeof(nhmsg)), [&](unsigned type, Bytes value) {
+        switch (type) {
+            case NHA_ID: return read_u32(value, nexthop.id);
+            case NHA_GROUP: return !std::exchange(is_group, true) && read_group(value, nexthop.group);
+            case NHA_BLACKHOLE: nexthop.blackhole = true; return true;
+            case NHA_OIF: return read_u32(value, nexthop.hop.interface);
+            case NHA_GATEWAY: return read_gateway(value, head->nh_family == AF_INET6, nexthop.hop);
+            case NHA_ENCAP_TYPE: nexthop.encapsulated |= is_encapsulation(value); return true;
+            case NHA_FDB: of_bridge = true; return true;
+            default: return true;
+        }
+    });
+    if (!good || nexthop.id == 0) return false;
+    if (!of_bridge) listener_.on_nexthop(nexthop);
     return true;
 }
 
@@ -211,6 +247,7 @@ bool MessageParser::parse_link(bool gone, Bytes body) {
     link.index = static_cast<uint32_t>(head->ifi_index);
     link.up = (head->ifi_flags & IFF_UP) != 0;
     link.carrier = (head->ifi_flags & IFF_RUNNING) != 0;
+    link.lower_up = (head->ifi_flags & IFF_LOWER_UP) != 0;
     const bool good = for_each_attribute(behind(body, sizeof(ifinfomsg)), [&](unsigned type, Bytes value) {
         if (type == IFLA_MTU) return read_u32(value, link.mtu);
         if (type == IFLA_ADDRESS) read_mac(value, link.has_mac, link.mac);
@@ -231,6 +268,11 @@ std::vector<uint8_t> dump_request(uint16_t type, uint8_t family, uint32_t sequen
     if (type == RTM_GETNEIGH) {
         ndmsg body{};
         body.ndm_family = family;
+        return request(type, NLM_F_DUMP, sequence, body, {});
+    }
+    if (type == RTM_GETNEXTHOP) {
+        nhmsg body{};
+        body.nh_family = family;
         return request(type, NLM_F_DUMP, sequence, body, {});
     }
     rtmsg body{};

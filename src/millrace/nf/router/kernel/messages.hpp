@@ -1,4 +1,4 @@
-// What the Linux kernel tells about routes, neighbours and links (rtnetlink), as plain values.
+// What the Linux kernel tells about routes, nexthops, neighbours and links (rtnetlink), as plain values.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct RouteHop {
     uint32_t interface = 0;  ///< index; 0: none
     bool has_gateway = false;
     IpAddress gateway;
-    uint16_t weight = 1;  ///< share of the traffic, 1 to 256
+    uint32_t weight = 1;  ///< share of the traffic, 1 to 65,536
     auto operator<=>(const RouteHop&) const = default;
 };
 
@@ -48,6 +48,22 @@ struct RouteMessage {
     uint32_t nexthop_object = 0;  ///< id; 0: none
     bool encapsulated = false;    ///< a hop wraps packets up (MPLS, segment routing, …)
     std::vector<RouteHop> hops;
+};
+
+/// RTM_NEWNEXTHOP and RTM_DELNEXTHOP, of objects that routes can name: one hop, or a group of such objects.
+struct NexthopMessage {
+    struct Member {
+        uint32_t id = 0;
+        uint32_t weight = 1;
+        bool operator==(const Member&) const = default;
+    };
+    bool gone = false;
+    uint32_t id = 0;
+    bool blackhole = false;
+    bool encapsulated = false;  ///< as in RouteMessage
+    RouteHop hop;
+    std::vector<Member> group;  ///< empty: one hop
+    bool operator==(const NexthopMessage&) const = default;
 };
 
 /// RTM_NEWNEIGH and RTM_DELNEIGH, of IPv4 and IPv6.
@@ -67,8 +83,9 @@ struct LinkMessage {
     std::string name;
     bool has_mac = false;
     std::array<uint8_t, 6> mac{};
-    bool up = false;       ///< as an administrator set it
-    bool carrier = false;  ///< frames can leave by it
+    bool up = false;        ///< as an administrator set it
+    bool carrier = false;   ///< frames can leave by it
+    bool lower_up = false;  ///< they could as far as the wire is concerned
     uint32_t mtu = 0;
 };
 
@@ -77,9 +94,10 @@ class MessageListener {
 public:
     virtual ~MessageListener() = default;
     virtual void on_route(const RouteMessage& message) = 0;
+    virtual void on_nexthop(const NexthopMessage& message) = 0;
     virtual void on_neighbour(const NeighbourMessage& message) = 0;
     virtual void on_link(const LinkMessage& message) = 0;
-    /// An address or a nexthop object has gone: the kernel may have removed routes with it and not told of each.
+    /// An address has gone: the kernel may have removed routes with it and not told of each.
     virtual void on_hidden_change() = 0;
     /// The answer to a request is complete (`error` 0), or the kernel refused it (errno). `inconsistent`: things
     /// changed while the kernel told of them.
@@ -99,6 +117,7 @@ private:
     bool parse_one(uint16_t type, uint16_t flags, uint32_t sequence, Bytes body);
     bool parse_route(bool gone, uint16_t flags, Bytes body);
     bool parse_hops(Bytes list, bool ipv6);
+    bool parse_nexthop(bool gone, Bytes body);
     bool parse_neighbour(bool gone, Bytes body);
     bool parse_link(bool gone, Bytes body);
 
@@ -107,7 +126,8 @@ private:
     bool inconsistent_ = false;
 };
 
-/// Asks for everything of a kind: RTM_GETLINK, RTM_GETNEIGH or RTM_GETROUTE. `family`: AF_UNSPEC is all.
+/// Asks for everything of a kind: RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP or RTM_GETROUTE. `family`: AF_UNSPEC is
+/// all.
 std::vector<uint8_t> dump_request(uint16_t type, uint8_t family, uint32_t sequence);
 /// Asks the kernel to use a neighbour as if it sent it a packet: to find its MAC address if that is not known, to ask
 /// again if it has not been heard of for long.

@@ -16,6 +16,7 @@ std::string KernelTable::text_of(const Way& way) const {
         case Way::Kind::local: return "local";
         case Way::Kind::kernel: return "the kernel";
         case Way::Kind::blackhole: return "blackhole";
+        case Way::Kind::object: return text_of(way_of_object(way.object));
         case Way::Kind::connected:
         case Way::Kind::gateways: break;
     }

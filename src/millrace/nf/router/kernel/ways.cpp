@@ -1,6 +1,16 @@
 #include "millrace/nf/router/kernel/ways.hpp"
 
+#include <algorithm>
+
 namespace millrace::nf::router {
+
+Way way_by(std::vector<RouteHop> hops, bool encapsulated) {
+    using enum Way::Kind;
+    if (encapsulated || hops.empty()) return {kernel};
+    if (std::ranges::any_of(hops, [](const RouteHop& hop) { return hop.interface == 0; })) return {kernel};
+    if (std::ranges::all_of(hops, &RouteHop::has_gateway)) return {gateways, std::move(hops)};
+    return hops.size() == 1 ? Way{connected, std::move(hops)} : Way{kernel};
+}
 
 Ways::Ways() {
     for (uint16_t number = 0; number < kFixed; ++number) {
@@ -26,11 +36,13 @@ uint16_t Ways::take(const Way& way) {
     const auto at = numbers_.emplace(way, number).first;
     ways_[number] = {&at->first, 1};
     ++made_;
+    objects_ += way.kind == Way::Kind::object;
     return number;
 }
 
 void Ways::release(uint16_t number) {
     if (number < kFixed || --ways_[number].users > 0) return;
+    objects_ -= ways_[number].way->kind == Way::Kind::object;
     numbers_.erase(*ways_[number].way);
     ways_[number].way = ways_[kTargetNone].way;
     free_.push_back(number);

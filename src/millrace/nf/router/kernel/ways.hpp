@@ -19,11 +19,16 @@ struct Way {
         blackhole,  ///< dropped in silence
         connected,  ///< the destination is a neighbour on the only hop's interface
         gateways,   ///< by one of the hops
+        object,     ///< as a nexthop object says at the time
     };
     Kind kind = Kind::none;
     std::vector<RouteHop> hops = {};
+    uint32_t object = 0;  ///< id
     auto operator<=>(const Way&) const = default;
 };
+
+/// The way by one of these hops.
+Way way_by(std::vector<RouteHop> hops, bool encapsulated);
 
 /// Ways by number, which are the numbers of targets in the lookup tables. A number is free again when nobody uses it.
 class Ways {
@@ -38,6 +43,8 @@ public:
     /// The number of a way that somebody uses.
     std::optional<uint16_t> find(const Way& way) const;
 
+    /// How many ways of objects are used.
+    size_t objects() const { return objects_; }
     /// Grows with every way that is new.
     uint64_t made() const { return made_; }
 
@@ -53,6 +60,7 @@ private:
     std::map<Way, uint16_t> numbers_;
     std::vector<Used> ways_;
     std::vector<uint16_t> free_;
+    size_t objects_ = 0;
     uint64_t made_ = 0;
 };
 
