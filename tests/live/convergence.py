@@ -7,8 +7,9 @@ netlink messages, which say when the kernel has it; or comes and goes.
 
 usage: convergence.py change|come CLIENT MIDDLE SERVER ADDRESS GATEWAY ROUNDS
        convergence.py stream CLIENT SERVER ADDRESS SECONDS RATE
-       convergence.py burst MIDDLE SECONDS RATE
-The last one has the kernel take routes to 5,000 prefixes and give them up again, RATE changes a second if it can.
+       convergence.py burst MIDDLE SECONDS RATE [stay]
+The last one has the kernel take routes to 5,000 prefixes and give them up again, RATE changes a second if it can; with
+`stay` it has them at the end.
 """
 
 import ctypes
@@ -179,7 +180,7 @@ def stream(client, server, address, seconds, rate):
     return {"sent": len(sender.times), "lost": len(sender.times) - len(receiver.seen)}
 
 
-def burst(middle, seconds, rate):
+def burst(middle, seconds, rate, stays=False):
     kernel = socket_in(middle, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     at_once, pieces = 100, []
     for message, flags in ((RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_CREATE), (RTM_DELROUTE, NLM_F_REQUEST)):
@@ -187,7 +188,8 @@ def burst(middle, seconds, rate):
                      for i in range(5000)]
         pieces += [b"".join(all_of_it[i:i + at_once]) for i in range(0, len(all_of_it), at_once)]
     done, begin = 0, time.monotonic()
-    while time.monotonic() < begin + seconds or done % (len(pieces) * at_once) != 0:
+    end = len(pieces) * at_once // 2 if stays else 0
+    while time.monotonic() < begin + seconds or done % (len(pieces) * at_once) != end:
         kernel.send(pieces[done // at_once % len(pieces)])  # returns when the kernel has worked on all of them
         done += at_once
         wait = begin + done / rate - time.monotonic()
@@ -202,7 +204,7 @@ if __name__ == "__main__":
         print(json.dumps(change(*sys.argv[2:7], int(sys.argv[7]), comes=sys.argv[1] == "come")))
     elif sys.argv[1:2] == ["stream"] and len(sys.argv) == 7:
         print(json.dumps(stream(*sys.argv[2:5], float(sys.argv[5]), int(sys.argv[6]))))
-    elif sys.argv[1:2] == ["burst"] and len(sys.argv) == 5:
-        print(json.dumps(burst(sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))))
+    elif sys.argv[1:2] == ["burst"] and sys.argv[5:] in ([], ["stay"]) and len(sys.argv) >= 5:
+        print(json.dumps(burst(sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), stays=len(sys.argv) > 5)))
     else:
         sys.exit(__doc__)

@@ -3,12 +3,15 @@
 the kernel's own forwarding, and Millrace with options of its ports. Offloads are as the system sets them. Tells one
 line of JSON; needs root and iperf3.
 
-usage: tcp_rates.py MILLRACE SECONDS ROUNDS WAY...
+usage: tcp_rates.py MILLRACE SECONDS|BYTES ROUNDS WAY... [--at-least SHARE]
 WAY: kernel, or a device and options of ports, such as `cpu` or `cpu,uncut: false`
+BYTES: such as 128M, how much a round carries
+--at-least SHARE: fails where the best round of a way is below this share of the kernel's best; 77: no network
 """
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -94,8 +97,9 @@ class Network:
                 return
         sys.exit(f"{self.way}: no answer")
 
-    def gbits(self, seconds):
-        done = self.in_client("iperf3", "--client", ADDRESSES["wan"][1], "--time", str(seconds), "--json")
+    def gbits(self, amount):
+        how = "--time" if amount.isdigit() else "--bytes"
+        done = self.in_client("iperf3", "--client", ADDRESSES["wan"][1], how, amount, "--json")
         return json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e9
 
     def close(self):
@@ -106,10 +110,27 @@ class Network:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
+def can_run():
+    if os.geteuid() != 0 or shutil.which("iperf3") is None:
+        return False
+    name = f"mr-{os.getpid()}"
+    allowed = subprocess.run(["ip", "netns", "add", name], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+    return allowed
+
+
 def main():
-    if len(sys.argv) < 5:
+    words, bound = sys.argv[1:], None
+    if "--at-least" in words:
+        at = words.index("--at-least")
+        bound = float(words[at + 1])
+        del words[at:at + 2]
+    if len(words) < 4:
         sys.exit(__doc__)
-    millrace, seconds, rounds, ways = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    if not can_run():
+        print("skipped: network namespaces need root, and there must be iperf3")
+        sys.exit(77)
+    millrace, amount, rounds, ways = words[0], words[1], int(words[2]), words[3:]
     networks = []
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -120,16 +141,22 @@ def main():
             for _ in range(rounds):
                 for network in networks:
                     time.sleep(0.2)
-                    rates[network.way].append(round(network.gbits(seconds), 2))
+                    rates[network.way].append(round(network.gbits(amount), 2))
                 load.append(round(os.getloadavg()[0], 1))
         finally:
             for network in networks:
                 network.close()
     medians = {way: round(statistics.median(all_of_it), 2) for way, all_of_it in rates.items()}
-    result = {"seconds": seconds, "load": load, "gbits": rates, "median-gbits": medians}
+    result = {"seconds" if amount.isdigit() else "bytes": amount, "load": load, "gbits": rates,
+              "median-gbits": medians}
     if medians.get("kernel"):
         result["of-the-kernel"] = {way: round(rate / medians["kernel"], 2) for way, rate in medians.items()}
     print(json.dumps(result))
+    for way in ways if bound is not None else []:
+        share = max(rates[way]) / max(rates["kernel"])
+        print(f"{way}: {share:.2f} of what the kernel's forwarding carries, at best")
+        if share < bound:
+            sys.exit(f"{way}: less than {bound} of what the kernel's forwarding carries")
 
 
 if __name__ == "__main__":
