@@ -219,7 +219,8 @@ TEST(Compile, FunctionsThatKnowFlows) {
         "protocol: tcp, port: 80, back-ends: [{address: 10.0.0.11}]}]}}, {nat: {inside: 10.0.0.0/8, "
         "pool: 198.51.100.1, ports: 1024-2047}}, "
         "{tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, to: 10.1.0.0/16}}}}, {nat64: {pool: "
-        "198.51.100.2, ports: 1024-2047}}, {ipfix: {collector: 192.0.2.1}}]",
+        "198.51.100.2, ports: 1024-2047}}, {ipfix: {collector: 192.0.2.1}}, "
+        "{reject: {with: no-route, from: 192.0.2.1}}]",
         "sim");
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(

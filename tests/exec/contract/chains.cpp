@@ -111,6 +111,9 @@ std::vector<Chains> all_chains() {
                    .frames = tunnelled,
                    .outcome = "deny"});
     all.push_back({.name = "Policer", .text = one("policer: {rate: 10Mpps, per: source/24}")});
+    all.push_back({.name = "Reject",
+                   .text = one("reject: {with: no-route, from: [192.0.2.1, \"2001:db8::1\"]}"),
+                   .outcome = "told"});
     // Records all the time, to nobody.
     all.push_back({.name = "Ipfix",
                    .text = one("ipfix: {collector: \"192.0.2.1:4739\", max-flows: 64, idle-timeout: 1us}"),

@@ -126,10 +126,10 @@ void expect_found(const nf::Type& type, Mutation mutation, const std::string& wo
 }
 
 /// A checksum, a cipher and a tunnel are of whole frames; rules of the NIDS may look anywhere, and so does who follows
-/// what ICMP errors quote.
-const std::set<std::string> kReadAll = {"crc", "ipsec", "nat", "nat64", "nids", "tunnel"};
+/// what ICMP errors quote, or makes some.
+const std::set<std::string> kReadAll = {"crc", "ipsec", "nat", "nat64", "nids", "reject", "tunnel"};
 /// Whose every instance puts bytes before a frame or takes some away, and so writes all that lies in it.
-const std::set<std::string> kWriteAll = {"ipsec", "nat64", "tunnel"};
+const std::set<std::string> kWriteAll = {"ipsec", "nat64", "reject", "tunnel"};
 
 class Mutants : public testing::TestWithParam<std::string> {
 protected:

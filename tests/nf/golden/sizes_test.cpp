@@ -43,7 +43,7 @@ constexpr Function kFunctions[] = {
 
 /// Why golden packets of a function run with no other tables than their own; empty where they do.
 std::string why_no_entries(const std::string& nf) {
-    if (nf == "mirror" || nf == "crc") return "it has no table that options fill";
+    if (nf == "mirror" || nf == "crc" || nf == "reject") return "it has no table that options fill";
     if (nf == "ipfix") return "it tells of every flow that ends: those of others are in the answers, too";
     return "";
 }

@@ -110,7 +110,7 @@ private:
     MILLRACE_DEVICE static Decision answer_too_big(Packet& packet, uint32_t mtu) {
         const uint32_t fits = mtu - (ip::kIpv6Bytes - ip::kIpv4Bytes);
         const bool told = icmp::may_tell_too_big(packet) &&
-                          icmp::tell_too_big(packet, packet.l3() + 16, fits, Lanes<1>());
+                          icmp::tell(packet, packet.l3() + 16, icmp::too_big(false, fits), Lanes<1>());
         return {kNoDetail, told ? kTooBigAnswered : kTooBig};
     }
 

@@ -44,7 +44,7 @@ NextHops::NextHops(const Config& options, const std::vector<std::string>& ports)
 }
 
 void NextHops::add(const Config& name, const Config& value, const std::vector<std::string>& ports) {
-    value.only({"port", "mac", "src-mac"});
+    value.only({"port", "mac", "src-mac", "mtu"});
     NextHop next{};
     next.port = kNoPort;
     if (const auto port = value.find("port")) next.port = static_cast<uint16_t>(port->choice(ports));
@@ -58,6 +58,7 @@ void NextHops::add(const Config& name, const Config& value, const std::vector<st
         const auto bytes = mac->mac();
         std::copy(bytes.begin(), bytes.end(), next.src);
     }
+    if (const auto mtu = value.find("mtu")) next.mtu = static_cast<uint16_t>(mtu->integer(68, UINT16_MAX));
     names_.push_back(name.text());
     next_hops_.push_back(next);
 }

@@ -20,7 +20,7 @@ MILLRACE_DEVICE_CALL bool answer_too_big(Packet& packet, const Tables& tables, u
     const uint32_t told = fits < least ? least : fits;
     if (packet.layers().end - packet.layers().l3_offset <= told) return false;
     const Address& from = ipv6 ? tables.icmp_ipv6 : tables.icmp_ipv4;
-    return icmp::tell_too_big(packet, reinterpret_cast<const uint8_t*>(from.words), told, lanes);
+    return icmp::tell(packet, reinterpret_cast<const uint8_t*>(from.words), icmp::too_big(ipv6, told), lanes);
 }
 
 }  // namespace millrace::nf::ipsec
