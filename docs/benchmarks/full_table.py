@@ -243,7 +243,8 @@ def main():
                             cwd=pathlib.Path(__file__).parent).stdout.strip()
     result = {
         "command": "docs/benchmarks/full_table.py MILLRACE TABLE FILE.json " + " ".join(ways), "commit": commit,
-        "date": str(datetime.date.today()), "machine": f"{len(cpus)} cores of {cpus[0]}, Linux {os.uname().release.split('-')[0]}",
+        "date": str(datetime.date.today()),
+        "machine": f"{len(cpus)} cores of {cpus[0]}, Linux {os.uname().release.split('-')[0]}",
         "prefixes": prefixes, "load": load, "ways": measured,
     }
     pathlib.Path(file).write_text(json.dumps(result, indent=1) + "\n")
