@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 MODULES = """hmac sha512_generic jitterentropy_rng drbg seqiv echainiv authenc authencesn gcm ctr cbc ghash_generic
-    xfrm_user esp4 esp6 tun veth dummy""".split()
+    xfrm_user esp4 esp6 tun veth dummy vrf""".split()
 MEMORY = "1536M"
 INIT_MODULE = 175  # the system call, on x86-64
 
