@@ -68,7 +68,7 @@ Watched watch(const Chains& chains, const Way& way) {
     options.offload.transfer_out = way.transfer_out;
     if (way.device == "sim") options.devices = {std::make_shared<PlayedGpu>()};
     const TestFolder folder;  // of up to 100 MB of alerts
-    const uint64_t packets = chains.alerts ? 30'000 : way.device == "cpu" ? 150'000 : 60'000;
+    const uint64_t packets = chains.alerts ? 30'000 : way.device == "cpu" ? 60'000 : 30'000;
     return watched_run(configuration(chains, way, folder), std::move(options), packets);
 }
 
