@@ -44,7 +44,7 @@ void IpsecHost::tell_use() const {
 }
 
 std::shared_ptr<NetworkFunction> IpsecHost::next_of_kernel() {
-    if (watch_ == nullptr || watch_->version() == kernel_version_) return nullptr;
+    if (watch_ == nullptr || !watch_->is_newer_than(kernel_version_)) return nullptr;
     const auto begin = Lifetimes::Clock::now();
     if (begin < next_kernel_) return nullptr;
     // So many times as long as making a generation took there is none, and not for long when that fails.
