@@ -15,7 +15,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/nftest/packets/frame_pool.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/packet_builder.hpp"
@@ -211,14 +211,8 @@ protected:
         EXPECT_TRUE(comes_to(first + 4, 5s)) << "nothing waits for ever";
         send(kControlPort);
         std::this_thread::sleep_for(20ms);
-        runtime.stop();
-        EXPECT_TRUE(runtime.wait(60s));
-        runtime.finish();
+        stop_run(runtime, Work::device_alone);
         EXPECT_EQ(sent(), first + 5) << "what waits goes on before the end";
-        const exec::Report report = exec::make_report(runtime);
-        EXPECT_TRUE(report.conserved());
-        EXPECT_EQ(runtime.trouble(), "");
-        if (device != "cpu") expect_work(Work::device_alone, report);
     }
 };
 

@@ -7,7 +7,7 @@
 
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
 
@@ -111,12 +111,7 @@ protected:
                                        folder + "/chain.yaml", load),
             options);
         runtime.start();
-        EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
-        runtime.finish();
-        const exec::Report report = exec::make_report(runtime);
-        EXPECT_TRUE(report.conserved());
-        EXPECT_EQ(runtime.trouble(), "");
-        if (device != "cpu") expect_work(Work::device_alone, report);
+        const exec::Report report = end_of_run(runtime, Work::device_alone);
         uint64_t over = 0;
         for (const auto& chain : report.chains)
             for (const auto& [reason, count] : chain.drops) {

@@ -13,6 +13,7 @@
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -142,9 +143,7 @@ TEST(Alerts, AreInTheirFileWhilePacketsGoOn) {
         return std::getline(lines, first) && first.ends_with("}");
     }));
     EXPECT_FALSE(runtime.wait(std::chrono::milliseconds(0))) << "it still runs";
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(20)));
-    runtime.finish();
+    stop_run(runtime);
     std::filesystem::remove(file);
 }
 

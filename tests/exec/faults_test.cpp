@@ -16,6 +16,7 @@
 #include "millrace/nf/nf.hpp"
 #include "support/devices.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -204,12 +205,7 @@ std::string change_under_load(device::sim::SimOptions sim, const std::string& be
     const auto current = runtime.configuration();
     runtime.apply(endless(after, current.get()));
     flow(2000);
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = stop_run(runtime);
     EXPECT_EQ(report.ports[1].counters.sent_packets, report.ports[0].counters.received_packets);
     return report.engine + "\n" + log.text();
 }

@@ -7,7 +7,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/metadata.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/engine_runner.hpp"
 
 namespace millrace::test {
@@ -119,10 +119,7 @@ chains: {c: {input: in, output: out, nfs: [mirror]}}
            std::optional<unsigned>) -> std::unique_ptr<exec::Engine> { return std::make_unique<Giver>(delivery); }};
     exec::Runtime runtime(std::move(configuration), options);
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime);
     for (const char* reason : exec::kExitDropNames)
         EXPECT_EQ(report.chains[0].drops.at(std::string("exit.") + reason), 1000u) << reason;
 }
@@ -141,12 +138,8 @@ classify: [)") + chains + "]\n",
                                                                             "(no chain)", load);
             exec::Runtime runtime(std::move(configuration));
             runtime.start();
-            ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-            runtime.finish();
-            const exec::Report report = exec::make_report(runtime);
-            EXPECT_TRUE(report.conserved()) << device << " " << chains;
+            const exec::Report report = end_of_run(runtime, Work::device_alone);
             EXPECT_EQ(report.unclassified_packets, 3000u) << device << " " << chains;
-            expect_work(Work::device_alone, report);
         }
 }
 

@@ -12,7 +12,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/wake_event.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -89,15 +89,8 @@ struct Rings {
     }
     void end() {
         runtime.stop();
-        EXPECT_TRUE(runtime.wait(std::chrono::seconds(10)));
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "");
-        const exec::Report report = exec::make_report(runtime);
-        expect_work(Work::device_alone, report);
-        for (const exec::ChainReport& chain : report.chains) {
-            EXPECT_TRUE(chain.conserved());
+        for (const exec::ChainReport& chain : end_of_shared_run(runtime, Work::device_alone).chains)
             EXPECT_EQ(chain.received_packets + chain.injected, chain.sent_packets);
-        }
     }
     exec::Runtime runtime;
     io::PacketPool& pool;

@@ -12,7 +12,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/source/source_port.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -25,17 +25,6 @@ constexpr unsigned kGenerations = 16, kRate = 5'000, kLeastPackets = 1'000;
 #else
 constexpr unsigned kGenerations = 100, kRate = 50'000, kLeastPackets = 10'000;
 #endif
-
-/// Stops it, and waits for its end: what came of it.
-exec::Report end_of(exec::Runtime& runtime) {
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    return report;
-}
 
 /// Generation g of the chain. The firewall's only rule is its line g, the router's only next hop has a
 /// MAC that ends in g: a packet's verdict shows which generation each NF was of. Even generations have a
@@ -104,7 +93,7 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
         EXPECT_EQ(runtime.configuration()->generation, g);
         std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
-    const exec::Report report = end_of(runtime);
+    const exec::Report report = stop_run(runtime);
     uint64_t received = 0, sent = 0;
     for (const exec::PortReport& port : report.ports) {
         received += port.counters.received_packets;
@@ -200,10 +189,9 @@ TEST_P(ChangeOfParts, BringsInAFunctionInPartsAndTakesItOut) {
         EXPECT_EQ(runtime.configuration()->chains[0]->nodes[0].nf->runs_in_parts(), asks_more);
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    const exec::Report report = end_of(runtime);
+    const exec::Report report = stop_run(runtime, Work::device_alone);
     EXPECT_GT(report.ports[0].counters.received_packets, 1000u);
     EXPECT_EQ(report.ports[0].counters.received_packets, report.ports[1].counters.sent_packets);
-    expect_work(Work::device_alone, report);
 }
 INSTANTIATE_TEST_SUITE_P(Devices, ChangeOfParts, testing::ValuesIn(offload_devices()));
 

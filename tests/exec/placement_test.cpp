@@ -14,6 +14,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/source/source_port.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -256,13 +257,8 @@ chains:
         source.set_rate(5000);
     }
     source.set_rate(0);
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(120)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime, Work::shared_with_cpu);
     EXPECT_EQ(report.chains[0].sent_packets, 100000u);
-    expect_work(Work::shared_with_cpu, report);
     EXPECT_GT(report.chains[0].kept_on_cpu, 100u);
     EXPECT_GT(report.chains[0].bytes_to_device, 0u);
     expect_each_number_once(file, 100000);
@@ -325,10 +321,7 @@ TEST(SharedWithCpuAlone, GoesOnWhenTheDeviceIsLost) {
                       "sim+cpu"),
         options);
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime);
     EXPECT_EQ(report.chains[0].sent_packets, 60000u);
     EXPECT_NE(report.engine.find("taken over from a failed device"), std::string::npos) << report.engine;
 }

@@ -7,7 +7,7 @@
 
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -67,13 +67,7 @@ TEST_P(Rekey, LosesNothingWhileTheOldKeysOverlapTheNewOnes) {
         const auto current = runtime.configuration();
         runtime.apply(configuration(step, current.get()));
     }
-    runtime.stop();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    expect_work(Work::device_alone, report);
+    const exec::Report report = stop_run(runtime, Work::device_alone);
     uint64_t received = 0, sent = 0;
     for (const exec::PortReport& port : report.ports) {
         received += port.counters.received_packets;

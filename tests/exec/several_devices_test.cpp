@@ -10,6 +10,7 @@
 #include "millrace/exec/worker/worker.hpp"
 #include "exec/alternating.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -140,10 +141,7 @@ TEST(SeveralDevicesOneLost, KeepOtherWorkersOnTheirDevice) {
     options.devices = one_that_fails(Fault::Kind::device_lost, 20);
     exec::Runtime runtime(parse(kSource, "sim:0+sim:1"), options);
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime);
     EXPECT_EQ(report.chains[0].sent_packets, 30000u);
     EXPECT_NE(report.engine.find("cpu, taken over from a failed device (simulated GPU (sim:1"), std::string::npos)
         << report.engine;
@@ -211,12 +209,7 @@ TEST_P(SeveralDevicesChange, KeepsNumbersThroughChangesOfConfiguration) {
         runtime.apply(chain::parse_configuration(text(1 + g % 3), "(several devices)", load));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    expect_work(Work::device_alone, report);
+    const exec::Report report = end_of_run(runtime, Work::device_alone);
     // All packets go by the first tunnel, whose counter is the number of packets, if none was forgotten.
     EXPECT_EQ(numbers_given_out(*runtime.configuration(), 0, 0), report.chains[0].sent_packets);
     EXPECT_EQ(report.chains[0].sent_packets, 200000u);

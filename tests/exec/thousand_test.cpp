@@ -7,7 +7,7 @@
 
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/sizes.hpp"
@@ -35,15 +35,6 @@ struct Running {
         options.devices = open_devices(device);
         return options;
     }
-    exec::Report end() {
-        EXPECT_TRUE(runtime.wait(std::chrono::seconds(120)));
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "");
-        exec::Report report = exec::make_report(runtime);
-        for (const exec::ChainReport& chain : report.chains) EXPECT_TRUE(chain.conserved()) << chain.name;
-        expect_work(Work::device_alone, report);
-        return report;
-    }
     exec::Runtime runtime;
 };
 
@@ -55,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Thousand, testing::ValuesIn(test_devices
 
 /// 500 wires, whose far ends the chains have: what comes by one leaves by the next one, a number of packets of its own.
 TEST_P(Thousand, PortsGiveEachTheirOwnPackets) {
-    constexpr unsigned kWires = 500, kMost = 8;
+    constexpr unsigned kWires = 500, kMaxFrames = 8;
     std::string ports = "ports:\n", chains = "chains:\n";
     for (unsigned i = 0; i < kWires; ++i) {
         const std::string n = std::to_string(i), next = std::to_string((i + 1) % kWires);
@@ -65,7 +56,7 @@ TEST_P(Thousand, PortsGiveEachTheirOwnPackets) {
     const TestFolder folder;
     Running run(ports + chains, GetParam(), folder.path(), 1);
     const auto near = [&](unsigned i) -> io::Port& { return *run.runtime.ports()[2 * i]; };
-    const auto count_of = [](unsigned wire) { return 1 + wire % kMost; };
+    const auto count_of = [](unsigned wire) { return 1 + wire % kMaxFrames; };
     std::vector<std::vector<Frame>> sent(kWires), received(kWires);
     for (unsigned i = 0; i < kWires; ++i)
         for (unsigned k = 0; k < count_of(i); ++k) {
@@ -89,7 +80,7 @@ TEST_P(Thousand, PortsGiveEachTheirOwnPackets) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!is_there() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     run.runtime.stop();
-    const exec::Report report = run.end();
+    const exec::Report report = end_of_shared_run(run.runtime, Work::device_alone);
     ASSERT_EQ(report.ports.size(), 2 * kWires);
     for (unsigned i = 0; i < kWires; ++i) {
         // A mirror's packets have their MAC addresses the other way round.
@@ -118,8 +109,7 @@ TEST_P(Thousand, ChainsBehindOnePortGetEachTheirOwnPackets) {
     Running run("ports:\n  in: {source: {size: 64, flows: 20000, ports: {dst: 10000-10999}, count: " +
                     std::to_string(kPackets) + "}}\n  out: {sink: {}}\n" + chains + classify,
                 GetParam(), folder.path(), 2);
-    const exec::Report report = run.end();
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(run.runtime, Work::device_alone);
     EXPECT_EQ(report.unclassified_packets, 0u);
     // A device that classifies has one chain more, which passes packets on.
     ASSERT_EQ(report.chains.size(), kChains + (GetParam() == "cpu" ? 0 : 1));

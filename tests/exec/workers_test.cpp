@@ -10,6 +10,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -66,15 +67,10 @@ chains:
                                         device),
                           options);
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(120)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime, Work::device_alone);
     EXPECT_EQ(report.ports[0].counters.received_packets, 40000u);
     EXPECT_EQ(report.chains[0].passed_on, 40000u);
     EXPECT_EQ(report.chains[1].sent_packets, 40000u);
-    expect_work(Work::device_alone, report);
     EXPECT_GT(report.receive_cycles_per_packet, 0);
     if (device != "cpu") {
         ASSERT_EQ(report.chains[1].stages.us.size(), std::size(exec::kBatchStageNames));
@@ -194,13 +190,8 @@ TEST_P(ManyWorkers, WaitForNothingThatStandsBehindThem) {
     options.devices = {open_device(name)};
     exec::Runtime runtime(configuration(policed(workers, packets), name), options);
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(240)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime, Work::device_alone);
     EXPECT_EQ(report.chains[0].sent_packets, packets);
-    expect_work(Work::device_alone, report);
 }
 
 /// A chain of so many functions with state through the simulated GPU; what refuses it.
@@ -218,11 +209,8 @@ std::string run_policers(unsigned count) {
                           "sim"),
             options);
         runtime.start();
-        EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
-        runtime.finish();
-        const exec::Report report = exec::make_report(runtime);
+        const exec::Report report = end_of_run(runtime, Work::device_alone);
         EXPECT_EQ(report.chains[0].sent_packets, 200u);
-        expect_work(Work::device_alone, report);
         return "";
     } catch (const device::DeviceError& e) {
         return e.what();
@@ -261,14 +249,9 @@ protected:
                 ADD_FAILURE() << e.what();
             }
         });
-        const bool ended = runtime.wait(std::chrono::seconds(240));
+        const exec::Report report = end_of_run(runtime);
         over = true;
         other.join();
-        ASSERT_TRUE(ended);
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "");
-        const exec::Report report = exec::make_report(runtime);
-        EXPECT_TRUE(report.conserved());
         EXPECT_EQ(report.chains[0].sent_packets, kPackets);
         expect_work(Work::device_alone, report);
     }
@@ -296,14 +279,9 @@ TEST_P(WorkersStop, InOrderWhenAskedTo) {
                           options);
     runtime.start();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    runtime.stop();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(20)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = stop_run(runtime, Work::device_alone);
     EXPECT_GT(report.chains[0].sent_packets, 0u);
     EXPECT_EQ(report.chains[0].in_flight, 0u);
-    expect_work(Work::device_alone, report);
 }
 
 TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
@@ -329,8 +307,7 @@ TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
     EXPECT_FALSE(runtime.wait(std::chrono::milliseconds(1))) << "the run was over already";
     runtime.stop();
     change.join();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(20)));
-    runtime.finish();
+    end_of_run(runtime);
 }
 
 INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop,

@@ -17,7 +17,7 @@
 #include "openflow/flow_messages.hpp"
 #include "openflow/messages.hpp"
 #include "openflow/test_socket.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -93,11 +93,7 @@ TEST_P(RuntimeUnderAgent, AnswersBarriersWhenEachWorkerWorksByWhatWasAskedBefore
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_TRUE(at_work());
     EXPECT_EQ(control->flow_count(), 1u);
-    runtime.stop();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    expect_work(Work::device_alone, exec::make_report(runtime));
+    stop_run(runtime, Work::device_alone);
 }
 
 std::set<pid_t> threads() {
@@ -180,10 +176,7 @@ TEST(WorkersAtRest, AreNotWaitedForAndWorkByTheNewestFlowsWhenPacketsCome) {
         ASSERT_EQ(sent(), sent_before + 1) << "the packet went by the flows before, in round " << round;
     }
     EXPECT_GT(rests, 100u);
-    runtime.stop();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
+    stop_run(runtime);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RuntimeUnderAgent, testing::Values("cpu", "sim"),

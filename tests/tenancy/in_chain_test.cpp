@@ -8,6 +8,7 @@
 #include "tenancy/scene.hpp"
 #include "tenancy/sender.hpp"
 #include "tenancy/thread_tenant.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::tenancy {
 namespace {
@@ -92,12 +93,7 @@ public:
         return {};
     }
     Left finish() {
-        EXPECT_TRUE(
-            wait_until([&] { return runtime_->wait(std::chrono::milliseconds(10)); }, std::chrono::seconds(100)));
-        runtime_->finish();
-        report_ = exec::make_report(*runtime_);
-        EXPECT_TRUE(report_.conserved());
-        EXPECT_EQ(runtime_->trouble(), "");
+        report_ = millrace::test::end_of_run(*runtime_);
         runtime_.reset();
         return {frames_of(folder_ / "out.pcap"), frames_of(folder_ / "up.pcap")};
     }

@@ -7,7 +7,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/port.hpp"
 #include "millrace/tenancy/manager.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "tenancy/support.hpp"
 
 namespace millrace::tenancy::test {
@@ -50,19 +50,14 @@ public:
         return wait_until([&] { return tenant(name).state == "attached"; });
     }
     exec::Report finish() {
-        EXPECT_TRUE(
-            wait_until([&] { return runtime_->wait(std::chrono::milliseconds(10)); }, std::chrono::seconds(50)));
-        runtime_->finish();
-        const exec::Report report = exec::make_report(*runtime_);
-        EXPECT_TRUE(report.conserved());
+        // Tenants' processes are the CPU's side.
+        exec::Report report = millrace::test::end_of_run(*runtime_, millrace::test::Work::shared_with_cpu);
         for (const exec::TenantReport& one : report.tenants) {
             uint64_t absent = 0;
             for (const auto& [why, packets] : one.absent) absent += packets;
             EXPECT_EQ(one.packets, one.answered + absent) << one.name;
             EXPECT_EQ(one.in_flight, 0u);
         }
-        // Tenants' processes are the CPU's side.
-        millrace::test::expect_work(millrace::test::Work::shared_with_cpu, report);
         return report;
     }
     uint64_t sent(const std::string& port) const {

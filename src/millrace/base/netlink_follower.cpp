@@ -133,7 +133,7 @@ void Follower::resync() {
 void Follower::run() {
     while (!stopping_) {
         try {
-            look_once();
+            follow_once();
         } catch (const std::exception& error) {
             warn(error.what(), options_.what + " stay as they were; it is tried again");
             const std::lock_guard lock(mutex_);
@@ -144,7 +144,7 @@ void Follower::run() {
 }
 
 /// Waits for something to do, and does it.
-void Follower::look_once() {
+void Follower::follow_once() {
     Clock::duration wait = work_at_ - Clock::now();
     if (resync_wanted_ != Clock::time_point{})
         wait = std::min(wait, std::max(resync_wanted_, resync_possible_) - Clock::now());

@@ -98,7 +98,7 @@ private:
     int open(bool follows) const;
     [[noreturn]] void fail(const std::string& what) const;
     void run();
-    void look_once();
+    void follow_once();
     bool receive(const Descriptor& socket, Copy::Source source);
     void ask(Copy::Request request);
     void resync();

@@ -8,6 +8,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "support/test_chain.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -102,11 +103,7 @@ chains: {c: {input: in, output: out, max-batch: 51, nfs: [ipsec: {sas: [{name: t
         options.devices = {std::make_shared<CudaDevice>()};
         exec::Runtime runtime(std::move(configuration), options);
         runtime.start();
-        ASSERT_TRUE(runtime.wait(std::chrono::seconds(120))) << what;
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "") << what;
-        const exec::Report report = exec::make_report(runtime);
-        EXPECT_TRUE(report.conserved()) << what;
+        const exec::Report report = test::end_of_run(runtime, what);
         EXPECT_EQ(report.ports[1].counters.sent_packets, 960u) << what;
     });
 }

@@ -11,7 +11,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -97,11 +97,9 @@ chains:
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_EQ(received, 5000u);
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(20)));
-    runtime.finish();
+    end_of_shared_run(runtime, Work::device_alone);
     EXPECT_EQ(counters_of(runtime, "c").sent_packets.get(), 5000u);
     EXPECT_EQ(counters_of(runtime, "c").in_flight(), 0u);
-    expect_work(Work::device_alone, exec::make_report(runtime));
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEachDevice, FullPort, testing::Values("cpu", "sim"),
@@ -132,12 +130,9 @@ TEST_P(SlowTelling, HoldsUpPacketsAndLosesNoEvent) {
     told.chains[0] = program;
     exec::Runtime runtime(std::move(told));
     runtime.start();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
+    end_of_run(runtime, Work::device_alone);
     EXPECT_EQ(counters_of(runtime, "c").events.get(), kPackets);
     EXPECT_EQ(counters_of(runtime, "c").events_lost.get(), 0u);
-    expect_work(Work::device_alone, exec::make_report(runtime));
     ASSERT_EQ(listener->events.size(), kPackets);
     for (uint64_t i = 0; i < kPackets; ++i) ASSERT_EQ(listener->events[i].packet, i + 1);
 }

@@ -12,7 +12,7 @@
 
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/worker.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -116,13 +116,7 @@ Watched watched_run(chain::Configuration configuration, exec::RuntimeOptions opt
     during.deeds = watch.all();
     during.text = watch.text();
     if (call_thread && only_call_thread_sleeps(during.text)) during.deeds -= watch.count(Deed::sleep);
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    expect_work(Work::shared_with_cpu, report);
+    const exec::Report report = stop_run(runtime, Work::shared_with_cpu);
     for (const exec::ChainReport& chain : report.chains) {
         during.reassembled += chain.reassembled;
         for (const exec::NodeReport& node : chain.nodes)

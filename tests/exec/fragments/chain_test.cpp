@@ -10,7 +10,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/test_folder.hpp"
 
@@ -53,11 +53,7 @@ exec::Report run_program(const std::string& text, const std::string& folder, con
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(text, folder, device), options);
     runtime.start();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(120)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    exec::Report report = end_of_run(runtime);
     EXPECT_EQ(report.chains[0].in_flight, 0u);
     return report;
 }
@@ -252,13 +248,9 @@ TEST_P(Fragments, OutliveChangesOfTheConfigurationButForTheirLimits) {
     apply("{max-packets: 400, max-per-source: 400, timeout: 60s}", kByPort);
     EXPECT_GE(drops()["fragments.chain-changed"], 50u);
     apply("", kByPort);
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = end_of_run(runtime, Work::device_alone);
     EXPECT_EQ(report.chains[0].received_packets, 400u);
     EXPECT_EQ(report.chains[0].in_flight, 0u);
-    expect_work(Work::device_alone, report);
 }
 
 }  // namespace

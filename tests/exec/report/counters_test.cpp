@@ -8,6 +8,7 @@
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/report/report.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -85,11 +86,7 @@ TEST(StageMeans, AreNotThereWhereNoBatchWentThroughStages) {
 Report run(chain::Configuration configuration) {
     Runtime runtime(std::move(configuration));
     runtime.start();
-    while (!runtime.wait(std::chrono::milliseconds(1))) {
-    }
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    return make_report(runtime);
+    return test::end_of_run(runtime);
 }
 
 TEST(Report, CountsPuntsWithoutAPortAsDropsByName) {
@@ -100,7 +97,6 @@ TEST(Report, CountsPuntsWithoutAPortAsDropsByName) {
     EXPECT_EQ(made.warnings[0].message,
               "chain 'c' has no punt port, so packets that 'firewall' punts are dropped (deny)");
     const Report report = run(std::move(made));
-    EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.chains[0].punted, 0u);
     EXPECT_EQ(report.chains[0].dropped, 1000u);
     EXPECT_EQ(report.chains[0].drops.at("exit.no-punt-port"), 1000u);
@@ -110,7 +106,6 @@ TEST(Report, CountsPuntsWithAPortAsPunted) {
     auto made = configuration("{firewall: {default: deny}, on: {deny: punt}}", ", punt: out");
     EXPECT_TRUE(made.warnings.empty());
     const Report report = run(std::move(made));
-    EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.chains[0].punted, 1000u);
     EXPECT_TRUE(report.chains[0].drops.empty());
 }

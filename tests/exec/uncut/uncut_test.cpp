@@ -6,7 +6,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/test_folder.hpp"
 
@@ -59,12 +59,7 @@ protected:
         return runtime;
     }
     static exec::Report finish(exec::Runtime& runtime) {
-        runtime.stop();
-        EXPECT_TRUE(runtime.wait(std::chrono::seconds(30)));
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "");
-        exec::Report report = exec::make_report(runtime);
-        EXPECT_TRUE(report.conserved());
+        exec::Report report = stop_run(runtime);
         if (GetParam().device != "sim+cpu") expect_work(Work::device_alone, report);
         else if (GetParam().busy) expect_work(Work::shared_with_cpu, report);
         else EXPECT_EQ(report.engine.find("taken over"), std::string::npos) << "few packets, perhaps all the CPU's";

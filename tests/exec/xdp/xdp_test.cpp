@@ -5,7 +5,7 @@
 #include "io/xdp.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/test_folder.hpp"
 
@@ -75,12 +75,7 @@ std::vector<Bytes> result_on(const std::string& device, uint32_t count) {
                    got.size() == report.ports[1].counters.sent_packets;
         }));
     }
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::seconds(30)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
+    const exec::Report report = stop_run(runtime);
     EXPECT_EQ(report.chains[0].received_packets, count);
     EXPECT_EQ(report.ports[0].counters.receive_drops() + report.ports[1].counters.send_drops(), 0u);
     if (count > 1000) expect_work(device == "sim+cpu" ? Work::shared_with_cpu : Work::device_alone, report);

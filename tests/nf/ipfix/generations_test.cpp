@@ -3,6 +3,7 @@
 
 #include "millrace/device/sim/sim_device.hpp"
 #include "nf/ipfix/runs.hpp"
+#include "support/end_of_run.hpp"
 
 namespace millrace::test {
 namespace {
@@ -36,8 +37,7 @@ TEST(Ipfix, LosesTheFlowsOfADeviceWithIt) {
     options.devices = {std::make_shared<device::sim::SimDevice>(sim)};
     exec::Runtime runtime(std::move(configuration), options);
     runtime.start();
-    EXPECT_TRUE(runtime.wait(std::chrono::minutes(1)));
-    runtime.finish();
+    end_of_run(runtime);
     const Exported exported = runs.read(runtime, Work::fault);
     EXPECT_EQ(exported.outcomes.at("counted"), packets.size());
     EXPECT_GT(exported.statistics.at("entries-lost"), 0u) << "some batches had come back";
@@ -62,8 +62,7 @@ TEST_P(IpfixGenerations, GoesOnOverGenerations) {
         reload(runtime, ports, "ipfix: {file: flows.ipfix, " + options + "}");
         runtime.tend();
     }
-    EXPECT_TRUE(runtime.wait(std::chrono::minutes(1)));
-    runtime.finish();
+    end_of_run(runtime);
     const Exported exported = read(runtime);
     EXPECT_EQ(exported.flows.size(), 50u);
     EXPECT_EQ(exported.sum(kPackets), 60'000u);
@@ -81,11 +80,7 @@ TEST_P(IpfixGenerations, EndsItsFlowsWhereNoGenerationGoesOnWithThem) {
     const auto first = runtime.configuration();
     reload(runtime, ports, "mirror");
     runtime.wait(std::chrono::milliseconds(200));
-    runtime.stop();
-    EXPECT_TRUE(runtime.wait(std::chrono::minutes(1)));
-    runtime.finish();
-    const exec::Report report = exec::make_report(runtime);
-    expect_work(Work::device_alone, report);
+    const exec::Report report = stop_run(runtime, Work::device_alone);
     EXPECT_GT(report.chains[0].nodes[0].packets, 1000u) << "packets of the generation behind it";
     const auto statistics = statistics_of(*first->chains[0]->nodes[0].nf);
     EXPECT_EQ(statistics.at("records-exported"), 50u);

@@ -10,7 +10,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "nf/ipfix/reader.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
 #include "support/test_folder.hpp"
@@ -88,9 +88,7 @@ public:
         runtime_options.workers = workers;
         exec::Runtime runtime(std::move(configuration), runtime_options);
         runtime.start();
-        EXPECT_TRUE(runtime.wait(std::chrono::minutes(5)));
-        runtime.finish();
-        EXPECT_EQ(runtime.trouble(), "");
+        end_of_run(runtime);
         return read(runtime);
     }
     chain::Configuration load(const std::string& device, const std::string& options, const std::vector<Timed>& packets,

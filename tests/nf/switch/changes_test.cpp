@@ -13,7 +13,7 @@
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/flows/flow_table.hpp"
 #include "nf/switch/scratch.hpp"
-#include "support/device_work.hpp"
+#include "support/end_of_run.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 
@@ -214,13 +214,7 @@ TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
         generations += runtime.apply_changes();
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    runtime.stop();
-    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
-    runtime.finish();
-    EXPECT_EQ(runtime.trouble(), "");
-    const exec::Report report = exec::make_report(runtime);
-    EXPECT_TRUE(report.conserved());
-    expect_work(Work::device_alone, report);
+    const exec::Report report = stop_run(runtime, Work::device_alone);
     EXPECT_EQ(report.chains[0].dropped, 0u) << "a packet met no flow, or one that drops";
     EXPECT_EQ(report.chains[0].sent_packets, report.chains[0].received_packets);
     EXPECT_GT(report.chains[0].received_packets, 100u);

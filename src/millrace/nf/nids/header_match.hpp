@@ -179,14 +179,6 @@ MILLRACE_DEVICE_CALL bool has_endpoints(uint32_t number, const HeaderTables& tab
     return false;
 }
 
-/// Whether the packet has all that the header `number` asks for.
-template <class Lanes, bool kOfMessages>
-MILLRACE_DEVICE bool header_matches(uint32_t number, const HeaderTables& tables, const Packet& packet,
-                                    PayloadBuffers<Lanes, kOfMessages>& buffers) {
-    return has_flags(tables.headers[number].flags, header_flags(packet, buffers)) &&
-           has_endpoints(number, tables, packet, ports_of(tables, packet));
-}
-
 /// Reads a field; false where the packet has none.
 MILLRACE_DEVICE bool read_field(const Packet& packet, Field field, uint32_t& value) {
     const Layers& layers = packet.layers();

@@ -60,6 +60,13 @@ TEST(RangeIndexBuilder, FindsAllRangesOfAValueForAnyNumberOfRanges) {
     check_index(32, {{0, 0xffffffffu}, {0xffffffffu, 0xffffffffu}, {0, 0}}, random);
 }
 
+/// Whether the packet has all that the header `number` asks for.
+template <class Buffers>
+bool header_matches(uint32_t number, const HeaderTables& tables, const Packet& packet, Buffers& buffers) {
+    return has_flags(tables.headers[number].flags, header_flags(packet, buffers)) &&
+           has_endpoints(number, tables, packet, ports_of(tables, packet));
+}
+
 /// The rules that are tried for a packet, by the device's tables.
 std::set<uint32_t> tried(const NidsTables& tables, const Packet& packet) {
     std::set<uint32_t> rules;
