@@ -55,7 +55,7 @@ void search(benchmark::State& state, Engine engine, const std::string& patterns,
     for (size_t at = 0; at + bytes <= content.size(); at += bytes)
         payloads.push_back({reinterpret_cast<const uint8_t*>(content.data()) + at, bytes});
     PatternHits hits;
-    uint64_t searched = 0;
+    uint64_t searched = 0;  // payloads
     uint64_t found = 0;
     for (auto _ : state) {
         found = 0;
@@ -64,10 +64,11 @@ void search(benchmark::State& state, Engine engine, const std::string& patterns,
             matcher->scan(std::span(payloads).subspan(first, count), hits);
             for (size_t i = 0; i < count; ++i) found += hits[i].size();
         }
-        searched += payloads.size() * bytes;
+        searched += payloads.size();
     }
-    state.counters["Gb/s"] = benchmark::Counter(static_cast<double>(searched) * 8e-9, benchmark::Counter::kIsRate);
-    state.counters["payload"] = benchmark::Counter(static_cast<double>(searched / bytes),
+    state.counters["Gb/s"] = benchmark::Counter(static_cast<double>(searched * bytes) * 8e-9,
+                                                benchmark::Counter::kIsRate);
+    state.counters["payload"] = benchmark::Counter(static_cast<double>(searched),
                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
     state.counters["ids"] = static_cast<double>(found);
 }

@@ -13,6 +13,7 @@ void refuse_or_not(const std::function<void()>& read) {
     try {
         read();
     } catch (const ConfigError&) {
+        // It is refused.
     }
 }
 

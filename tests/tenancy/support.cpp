@@ -21,6 +21,7 @@ Process::Process(const std::function<int()>& work) : number_(fork()) {
     try {
         status = work();
     } catch (...) {
+        // The status tells.
     }
     _exit(status);
 }

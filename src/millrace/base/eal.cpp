@@ -86,7 +86,7 @@ std::string why_refused() {
         return why + "this process may have " + std::to_string(addresses.rlim_cur >> 20) +
                " MiB of addresses, and DPDK sets aside many that it never uses: raise 'ulimit -v', and limit memory "
                "by a cgroup";
-    return why + "DPDK's own lines, above, say more, and 'millrace doctor' shows what this machine lacks";
+    return why + "DPDK's own lines, above, say more, and 'millrace doctor' checks this machine";
 }
 
 }  // namespace

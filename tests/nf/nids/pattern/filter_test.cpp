@@ -275,7 +275,7 @@ TEST(Filter, IgnoresTheCaseOfLettersAndKeepsHighBytes) {
                      "\xe4\xf6\xfc\xe1\x80\xff"s,
                      std::string(20, '\xff'),
                      "\xff\xff\xff"s};
-    for (const Strings own = patterns; const std::string& pattern : own) payloads.push_back("\x7f" + pattern + "\x80");
+    for (const std::string& pattern : patterns) payloads.push_back("\x7f" + pattern + "\x80");
     expect_right_by_filter(patterns, payloads);
 }
 
