@@ -110,7 +110,7 @@ std::string text_of(const std::vector<Step>& steps) {
             case Kind::commit: text += "c" + std::to_string(step.first); break;
             case Kind::pack: text += "p"; break;
             case Kind::snapshot: text += "s"; break;
-            case Kind::turn: text += "a"; break;
+            case Kind::sequence: text += "a"; break;
             case Kind::keyed: text += "k" + std::to_string(step.first); break;
             case Kind::sweep: text += "w" + std::to_string(step.first); break;
             case Kind::enter: text += "i" + std::to_string(step.first); break;
@@ -264,7 +264,7 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
                 ASSERT_EQ(next, step.first) << text << ": it has not run before it is numbered";
             }
             if (step.kind == Kind::keyed) {
-                ASSERT_EQ(steps[i - 1].kind, Kind::turn) << text << ": its own blocks must not wait";
+                ASSERT_EQ(steps[i - 1].kind, Kind::sequence) << text << ": its own blocks must not wait";
                 const Step& keys = steps[i - 2];
                 ASSERT_TRUE(keys.keys_of_next && keys.last == step.first) << text << ": keys are there";
                 ASSERT_EQ(next, step.first) << text;
@@ -296,7 +296,7 @@ TEST(Steps, HaveNamesForPeople) {
     const chain::Program keyed = chain_of({Wish::keyed});
     names.clear();
     for (const Step& step : plan_steps(keyed, {})) names.push_back(step_text(keyed, step));
-    EXPECT_EQ(names, (std::vector<std::string>{"parsing", "turn of nf1", "nf1", "time-outs of nf1", "parsing"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"parsing", "sequence of nf1", "nf1", "time-outs of nf1", "parsing"}));
 }
 
 }  // namespace

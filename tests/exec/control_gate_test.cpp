@@ -135,7 +135,7 @@ TEST_F(Gate, KeepsNothingForLong) {
     EXPECT_EQ(keep({{1, 500}}), Numbers{});
     const auto now = ControlGate::Clock::now();
     EXPECT_FALSE(gate_.opens(false, now));
-    EXPECT_TRUE(gate_.opens(false, now + ControlGate::kMostWait));
+    EXPECT_TRUE(gate_.opens(false, now + ControlGate::kMaxWait));
     EXPECT_EQ(open(), Numbers{1});
     // What waits then has its own time.
     EXPECT_EQ(keep({{2, 500}}), Numbers{});
@@ -148,7 +148,7 @@ TEST_F(Gate, IsFullWhenManyWait) {
         EXPECT_FALSE(gate_.is_full(1));
         keep(std::vector<std::pair<uint64_t, uint16_t>>(size, {7, kControlPort}));
     }
-    EXPECT_EQ(gate_.held(), ControlGate::kMostHeld);
+    EXPECT_EQ(gate_.held(), ControlGate::kMaxHeld);
     EXPECT_TRUE(gate_.is_full(1));
     EXPECT_FALSE(gate_.is_full(0));
 }

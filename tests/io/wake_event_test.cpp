@@ -74,7 +74,7 @@ TEST(WakeEvent, SaysWhenTheProcessHasNoDescriptorLeft) {
     event.done();
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_LT(descriptor, 0);
-    EXPECT_TRUE(wake_ups.looks());
+    EXPECT_TRUE(wake_ups.polls());
     EXPECT_TRUE(wake_ups.descriptors().empty());
     EXPECT_GE(event.prepare(), 0) << "there are some again";
 }
@@ -121,12 +121,12 @@ TEST(TimedWakeUps, TellWhenTheNextPacketIsDue) {
         for (uint16_t n = 0; (n = port->receive(0, mbufs, 32)) != 0;) rte_pktmbuf_free_bulk(mbufs, n);
     WakeUps wake_ups;
     made[0]->begin_sleep(0, wake_ups);
-    EXPECT_TRUE(wake_ups.looks());
+    EXPECT_TRUE(wake_ups.polls());
     EXPECT_GT(wake_ups.within(), std::chrono::milliseconds(1));
     EXPECT_LE(wake_ups.within(), std::chrono::milliseconds(10));
     wake_ups.clear();
     made[1]->begin_sleep(0, wake_ups);
-    EXPECT_TRUE(wake_ups.looks()) << "it has given all, and other queues of such a port may not have";
+    EXPECT_TRUE(wake_ups.polls()) << "it has given all, and other queues of such a port may not have";
     EXPECT_EQ(wake_ups.within(), std::chrono::nanoseconds::max());
 }
 

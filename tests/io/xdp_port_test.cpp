@@ -119,7 +119,7 @@ TEST(XdpPort, WakesWhoSleeps) {
         WakeUps wake_ups;
         wake_ups.clear();
         made[0]->begin_sleep(0, wake_ups);
-        EXPECT_FALSE(wake_ups.looks());
+        EXPECT_FALSE(wake_ups.polls());
         std::vector<pollfd> waiting;
         for (const int fd : wake_ups.descriptors()) waiting.push_back({fd, POLLIN, 0});
         EXPECT_EQ(poll(waiting.data(), waiting.size(), 20), 0) << "nothing has come";

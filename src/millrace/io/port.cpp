@@ -43,7 +43,7 @@ Port::Port(PortInfo info)
     : info_(std::move(info)), receiving_(std::make_unique<QueueCounters[]>(info_.receive_queues)),
       sending_(std::make_unique<QueueCounters[]>(info_.send_queues)) {}
 
-void Port::begin_sleep(uint16_t, WakeUps& wake_ups) { wake_ups.look(); }
+void Port::begin_sleep(uint16_t, WakeUps& wake_ups) { wake_ups.poll(); }
 
 PortCounters Port::counters() const {
     PortCounters result;

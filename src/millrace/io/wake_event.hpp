@@ -50,28 +50,28 @@ class WakeUps {
 public:
     /// Makes room for so many descriptors.
     void reserve(size_t descriptors) { descriptors_.reserve(descriptors); }
-    /// The descriptor becomes readable when there is something to receive. Negative: as `look`.
+    /// The descriptor becomes readable when there is something to receive. Negative: as `poll`.
     void on(int descriptor) {
         if (descriptor >= 0) descriptors_.push_back(descriptor);
-        else looks_ = true;
+        else polls_ = true;
     }
-    /// Nothing tells: the worker looks by itself, at first soon, then less and less often.
-    void look() { looks_ = true; }
+    /// Nothing tells: the worker polls by itself, at first soon, then less and less often.
+    void poll() { polls_ = true; }
     /// Something may have to be done after so long.
     void within(std::chrono::nanoseconds time) { within_ = std::min(within_, time); }
 
     const std::vector<int>& descriptors() const { return descriptors_; }
-    bool looks() const { return looks_; }
+    bool polls() const { return polls_; }
     std::chrono::nanoseconds within() const { return within_; }
     void clear() {
         descriptors_.clear();
-        looks_ = false;
+        polls_ = false;
         within_ = std::chrono::nanoseconds::max();
     }
 
 private:
     std::vector<int> descriptors_;
-    bool looks_ = false;
+    bool polls_ = false;
     std::chrono::nanoseconds within_ = std::chrono::nanoseconds::max();
 };
 

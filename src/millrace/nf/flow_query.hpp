@@ -20,7 +20,6 @@ struct FlowQuery {
     classify::FiveTupleMatch match;         ///< of who began it to the other end
     classify::ConnectionSet connections{};  ///< kinds that it may be of
 
-    bool takes_all() const { return match.empty() && connections.any(); }
     /// Takes the words of a firewall's rule behind its action: `tcp from 10.0.0.0/8 to any port 443 state new`. Throws
     /// std::runtime_error with what is wrong with them.
     void read(std::string_view words);

@@ -185,7 +185,6 @@ public:
 private:
     friend class ConfinedLane;
     friend class ConfinedPass;
-    std::string fenced_text(const DeviceHalf& half, const std::string& name);
     void plan(const DeviceHalf& half);
     void plan_passes(uint64_t left);
     void place(const DeviceHalf& half);

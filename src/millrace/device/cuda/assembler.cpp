@@ -8,7 +8,6 @@ std::string Assembler::cubin(const std::string& ptx, const std::string& architec
         if (one.ptx == ptx && one.architecture == architecture) return one.cubin;
     if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
     std::string cubin = compiler_->assemble(ptx, architecture);
-    ++assembled_;
     if (made_.size() == kKept) made_.pop_front();
     made_.push_back({architecture, ptx, cubin});
     return cubin;

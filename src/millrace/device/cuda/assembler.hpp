@@ -16,7 +16,6 @@ class Assembler {
 public:
     /// A cubin. Throws CompileError. One that was made lately is not made again: a tenant comes back with the same.
     std::string cubin(const std::string& ptx, const std::string& architecture);
-    unsigned assembled() const { return assembled_; }
 
 private:
     static constexpr size_t kKept = 16;
@@ -26,7 +25,6 @@ private:
     std::mutex mutex_;
     std::unique_ptr<Compiler> compiler_;
     std::deque<Made> made_;  // the latest last
-    unsigned assembled_ = 0;
 };
 
 }  // namespace millrace::device::cuda

@@ -201,7 +201,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
                    close_counts(counters) + "}\n";
         case Step::Kind::commit:
         case Step::Kind::keyed: text += declare_counts(counters); break;
-        case Step::Kind::turn:
+        case Step::Kind::sequence:
         case Step::Kind::sweep:
         case Step::Kind::tickets:
         case Step::Kind::snapshot: break;
@@ -248,7 +248,7 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
             case Step::Kind::leave: break;  // no program with tenants' functions stays on a device
             case Step::Kind::tickets:
             case Step::Kind::commit:
-            case Step::Kind::turn:
+            case Step::Kind::sequence:
             case Step::Kind::keyed:
             case Step::Kind::sweep:
             case Step::Kind::snapshot:

@@ -55,7 +55,7 @@ public:
         if (++asked_ % kAskEvery != 0) return Status::pending;
         const std::unique_lock lock(all_.mutex_, std::try_to_lock);
         if (!lock.owns_lock()) return Status::pending;
-        const Status status = look();
+        const Status status = update();
         if (status != Status::ok) return status;
         if (list_.done(number)) return Status::pending;
         if (stopped_) return Status::lost;
@@ -80,7 +80,7 @@ public:
     void end_behind_list() { end_before(list_.posted()); }
 
     /// ok when it has ended.
-    Status look() {
+    Status update() {
         all_.device_.enter();
         const Result result = all_.driver_.stream_query(stream());
         return result == kNotReady ? Status::pending
@@ -211,7 +211,7 @@ void ResidentKernels::end(Kernel& kernel) {
 bool ResidentKernels::await_end(const std::vector<Kernel*>& kernels) {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     for (Kernel* kernel : kernels) {
-        while (!stuck_ && kernel->look() == Status::pending) {
+        while (!stuck_ && kernel->update() == Status::pending) {
             if (std::chrono::steady_clock::now() < until) continue;
             stuck_ = true;
             spdlog::error("{}: {} does not end; the GPU is given up", device_.describe(), kernel->name());

@@ -181,11 +181,11 @@ MILLRACE_DEVICE Packet sweep_teller(const BatchView& batch, uint16_t node, uint3
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
-        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
-        nodes,    ///< every packet through the stages [first, last), in any order of packets
-        tickets,  ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
-        commit,   ///< ends stage `first` for one packet after the other, in order of arrival
-        turn,     ///< nothing but waiting until the batch may begin with the step behind it
+        gather,    ///< brings the frames' present bytes from the host's memory into the packet buffer
+        nodes,     ///< every packet through the stages [first, last), in any order of packets
+        tickets,   ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
+        commit,    ///< ends stage `first` for one packet after the other, in order of arrival
+        sequence,  ///< nothing but waiting until the batch may begin with the step behind it
         keyed,  ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys concurrently
         sweep,  ///< frees some of the state of stage `first` that has timed out
         pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back

@@ -210,7 +210,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             for (const uint32_t i : kernel.mixed(seed)) kernel.keyed(i);
             break;
         case Step::Kind::sweep: kernel.sweep(); break;
-        case Step::Kind::turn: break;
+        case Step::Kind::sequence: break;
         case Step::Kind::snapshot: break;
         case Step::Kind::enter:
         case Step::Kind::leave: break;  // this device runs no code of others

@@ -16,7 +16,7 @@ void ControlGate::follow(const chain::Configuration& configuration, const std::v
                 followers_.push_back(follower);
     held_.resize(taps.size());
     // A burst may come on top.
-    const size_t room = followers_.empty() ? 0 : 2 * kMostHeld;
+    const size_t room = followers_.empty() ? 0 : 2 * kMaxHeld;
     for (size_t port = 0; port < taps.size(); ++port)
         if (taps[port]) held_[port].reserve(room);
     going_.reserve(room);
@@ -51,7 +51,7 @@ uint16_t ControlGate::keep(uint16_t port, std::span<rte_mbuf*> mbufs, bool all_a
 }
 
 bool ControlGate::opens(bool all_at_work, Clock::time_point now) const {
-    return now - since_ >= kMostWait || (all_at_work && !has_news());
+    return now - since_ >= kMaxWait || (all_at_work && !has_news());
 }
 
 }  // namespace millrace::exec

@@ -19,16 +19,16 @@ class ControlGate {
 public:
     using Clock = std::chrono::steady_clock;
     /// No packet waits for longer, whatever has become of the news.
-    static constexpr std::chrono::milliseconds kMostWait{500};
+    static constexpr std::chrono::milliseconds kMaxWait{500};
     /// That wait at once of a port: then no more are taken from it.
-    static constexpr size_t kMostHeld = 256;
+    static constexpr size_t kMaxHeld = 256;
 
     /// The network functions of a new generation; what waits goes on waiting. `taps`: by port, whether it is one.
     void follow(const chain::Configuration& configuration, const std::vector<bool>& taps);
 
     /// Whether what this port receives is to be shown to `keep`.
     bool watches(uint16_t port) const { return !followers_.empty() && taps_[port]; }
-    bool is_full(uint16_t port) const { return held_[port].size() >= kMostHeld; }
+    bool is_full(uint16_t port) const { return held_[port].size() >= kMaxHeld; }
     size_t held() const { return count_; }
 
     /// Keeps those of a port's packets that have to wait, and returns how many go on: the first of `mbufs`.

@@ -25,7 +25,7 @@ io::WakeUps& Sleeper::begin() {
 
 void Sleeper::sleep() {
     std::chrono::nanoseconds time = std::min(kLongest, wake_ups_.within());
-    if (wake_ups_.looks()) {
+    if (wake_ups_.polls()) {
         time = std::min(time, look_);
         look_ = std::min(2 * look_, kLastLook);
     }

@@ -91,7 +91,7 @@ uint16_t CapturePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t 
 
 void CapturePort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
     const Queue& queue = *queues_[queue_number];
-    wake_ups.look();
+    wake_ups.poll();
     if (!queue.done.load(std::memory_order_relaxed))
         wake_ups.within(queue.pacer.until_due(queue.frames[queue.next].timestamp_ns));
 }

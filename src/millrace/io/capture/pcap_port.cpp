@@ -87,7 +87,7 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
 }
 
 void PcapPort::begin_sleep(uint16_t, WakeUps& wake_ups) {
-    wake_ups.look();
+    wake_ups.poll();
     if (have_ready_) wake_ups.within(pacer_->until_due(ready_.record.timestamp_ns));
 }
 

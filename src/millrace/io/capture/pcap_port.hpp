@@ -44,7 +44,6 @@ private:
     /// Makes `ready_` the next packet; false when there is none (any more, or yet).
     bool fetch();
     bool next_record(CaptureRecord& record);
-    void count_written();
 
     std::optional<Input> input_;
     std::unique_ptr<PacketPool> pool_;

@@ -33,8 +33,8 @@ OpenPort plan_tap(const PortPlan& plan, EthdevOptions options, const PortInfo& i
             throw std::runtime_error(std::string("/dev/net/tun: ") + std::strerror(errno) +
                                      "; tap ports need it and CAP_NET_ADMIN");
         options.device = next_name("net_tap") + ",iface=" + interface;
-        constexpr uint32_t kUsualMtu = 1500, kMostMtu = 65000;
-        if (options.mtu == 0 && *plan.port_mtu > kUsualMtu) options.mtu = std::min(*plan.port_mtu, kMostMtu);
+        constexpr uint32_t kUsualMtu = 1500, kMaxMtu = 65000;
+        if (options.mtu == 0 && *plan.port_mtu > kUsualMtu) options.mtu = std::min(*plan.port_mtu, kMaxMtu);
         return EthdevPort::open(info, options, plan.pool_for(plan.max_frame_bytes), plan.buffers_given);
     };
 }

@@ -180,11 +180,11 @@ void EthdevPort::find_interrupts() {
 void EthdevPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
     const Queue& queue = queues_[queue_number];
     switch (queue.wakes) {
-        case Wakes::never: return wake_ups.look();
+        case Wakes::never: return wake_ups.poll();
         case Wakes::by_device: return wake_ups.on(queue.descriptor);
         case Wakes::by_interrupt:
             if (rte_eth_dev_rx_intr_enable(device_, queue_number) == 0) return wake_ups.on(queue.interrupts->get());
-            return wake_ups.look();
+            return wake_ups.poll();
     }
 }
 

@@ -42,7 +42,7 @@ public:
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->ring->give_back(count); }
     void begin_sleep(uint16_t queue, WakeUps& wake_ups) override {
-        wake_ups.look();
+        wake_ups.poll();
         if (!queues_[queue]->done) wake_ups.within(std::chrono::nanoseconds(queues_[queue]->pacer.until_due_ns()));
     }
     bool exhausted() const override;

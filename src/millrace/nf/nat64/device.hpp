@@ -200,13 +200,13 @@ private:
 
     MILLRACE_DEVICE static void translate_error(Packet& packet, const OwnTables& tables, const Plan& plan,
                                                 const Quoted& quoted) {
-        constexpr uint32_t kMostOfError = 1280;  // of an IPv6 packet (RFC 4443, section 2.4)
+        constexpr uint32_t kMaxErrorBytes = 1280;  // of an IPv6 packet (RFC 4443, section 2.4)
         const Layers layers = packet.layers();
         const bool was_ipv6 = layers.is_ipv6(), ipv6 = plan.to_external;
         uint8_t* const l4 = packet.data() + quoted.l4;
         uint32_t left = quoted.end - quoted.l4;  // of what is quoted, behind its IP header
         const uint32_t before = 2 * ip_bytes(ipv6) + icmp::kHeaderBytes;
-        if (ipv6) left = smaller(left, kMostOfError - before);
+        if (ipv6) left = smaller(left, kMaxErrorBytes - before);
         Head head;
         put_l2(packet, ipv6, head);
         const uint32_t outer_at = head.size, icmp_at = outer_at + ip_bytes(ipv6);

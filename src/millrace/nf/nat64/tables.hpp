@@ -7,7 +7,6 @@ namespace millrace::nf::nat64 {
 
 using mappings::End;
 using mappings::Ipv6Address;
-using EndInside = mappings::EndOf<Ipv6Address>;
 
 struct Network {
     Ipv6Address address, mask;  ///< as they lie in memory

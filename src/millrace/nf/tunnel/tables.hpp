@@ -24,9 +24,6 @@ MILLRACE_DEVICE uint32_t bit_of(Kind kind) {
         default: return millrace::tunnel::kGtpU;
     }
 }
-MILLRACE_DEVICE bool is_over_udp(Kind kind) {
-    return kind == Kind::vxlan || kind == Kind::geneve || kind == Kind::gtp_u;
-}
 
 /// Both ends of a tunnel, and what tells it from others between the same two. Addresses as they lie in packets, those
 /// of IPv4 in the first word.

@@ -27,8 +27,6 @@ public:
     }
     /// Whether what came was not, or is no longer, what it was taken for: what follows is passed on.
     MILLRACE_DEVICE bool is_broken() const { return state_ == State::pass || state_ == State::replay; }
-    /// Whether it has come to the end of what was compressed: what follows is left out.
-    MILLRACE_DEVICE bool is_done() const { return state_ == State::done; }
 
     /// Decodes in[0, bytes) into out[0, room): as much as there is room for. All of it is taken when the room is not
     /// filled.

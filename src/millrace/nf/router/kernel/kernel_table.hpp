@@ -139,7 +139,6 @@ private:
     void place_neighbours_in(const Prefix& prefix);
     void place_neighbours_on(uint32_t interface);
     void place_neighbours_of_objects();
-    void drop_neighbours_on(uint32_t interface);
     void forget(const NeighbourKey& key, Neighbour& neighbour);
     uint16_t take(const Way& way);
 

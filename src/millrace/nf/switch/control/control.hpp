@@ -113,7 +113,6 @@ public:
     uint64_t remove_group(std::optional<uint32_t> id);
 
     uint64_t add_meter(Meter meter);
-    uint64_t modify_meter(Meter meter);
     /// Nothing: all. Flows that are metered by it go with it.
     uint64_t remove_meter(std::optional<uint32_t> id);
     /// Whichever it is of these.

@@ -30,11 +30,6 @@ uint64_t Control::add_meter(Meter meter) {
     return add_now(std::move(meter));
 }
 
-uint64_t Control::modify_meter(Meter meter) {
-    const std::lock_guard lock(mutex_);
-    return modify_now(std::move(meter));
-}
-
 uint64_t Control::remove_meter(std::optional<uint32_t> id) {
     const std::lock_guard lock(mutex_);
     return remove_meter_now(id);
