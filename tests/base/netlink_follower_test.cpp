@@ -29,7 +29,10 @@ struct Links final : Copy {
         });
     }
     uint64_t version() const override { return version_; }
-    std::vector<Request> requests() const override { return {{ask_for(asked_type)}, {ask_for(asked_type), may_fail_by}}; }
+    std::vector<Request> requests() const override {
+        if (refused_by != 0) return {{ask_for(RTM_GETLINK)}, {ask_for(RTM_MAX + 1), refused_by}};
+        return {{ask_for(asked_type)}, {ask_for(asked_type)}};
+    }
     void begin_resync() override { links = 0, ++begun; }
     void end_resync() override { ++ended; }
     void on_hidden_change() override { wants_resync = true; }
@@ -56,7 +59,7 @@ struct Links final : Copy {
     }
 
     std::atomic<uint16_t> asked_type{RTM_GETLINK};
-    int may_fail_by = 0;
+    int refused_by = 0;  ///< the second request, by the kernel
     std::atomic<int> refused{0}, works{0};
     uint64_t version_ = 1;
     size_t links = 0;
@@ -90,6 +93,14 @@ TEST(NetlinkFollower, SaysWhatTheKernelRefuses) {
     } catch (const std::runtime_error& error) {
         EXPECT_STREQ(error.what(), "the kernel's links can't be followed: an answer: Operation not supported");
     }
+}
+
+TEST(NetlinkFollower, TakesARefusalThatIsExpected) {
+    Links copy;
+    copy.refused_by = EOPNOTSUPP;
+    EXPECT_NO_THROW(copy.follower.start());
+    const auto lock = copy.follower.lock();
+    EXPECT_GT(copy.links, 0U) << "what was asked before";
 }
 
 TEST(NetlinkFollower, AsksForEverythingAgainOnceForAllThatWasLost) {
