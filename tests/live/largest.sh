@@ -190,9 +190,12 @@ PYTHON
 }
 
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
+case_reject() {
+    echo "      - reject: {with: time-exceeded, from: [192.0.2.1, '2001:db8::1']}" > nf.yaml && run_case reject 100000
+}
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
 (($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat nat64 tunnel policer ipfix balancer \
-    mirror crc
+    mirror crc reject
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Every network function has the same files, and its README names every outcome. usage: nf_folders.py ROOT"""
+"""Every network function has the same files, its README names every outcome, and GPUs run its tests and its largest
+inputs. usage: nf_folders.py ROOT"""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
 wanted = ("device.hpp", "host.cpp", "golden.yaml", "README.md")
+on_gpus = (root / "scripts/gpu-test").read_text()
+largest = (root / "tests/live/largest.sh").read_text()
 mistakes, names = [], []
 for folder in sorted((root / "src/millrace/nf").iterdir()):
     if not folder.is_dir():
@@ -27,6 +30,10 @@ for folder in sorted((root / "src/millrace/nf").iterdir()):
     ]
     if not (root / "tests/nf" / folder.name).is_dir():
         mistakes.append(f"{folder} has no tests in tests/nf/{folder.name}")
+    if not re.search(rf"\btest_nf_{folder.name}\b", on_gpus):
+        mistakes.append(f"scripts/gpu-test does not run test_nf_{folder.name}")
+    if f"case_{folder.name}()" not in largest:
+        mistakes.append(f"tests/live/largest.sh has no case for {folder.name}")
 if not names:
     mistakes.append("no network function found")
 print("\n".join(mistakes) or f"{len(names)} network functions have all their files: {', '.join(names)}")
