@@ -72,15 +72,18 @@ def from_zero(axis, what):
 
 
 def growth(what, label):
-    """How to draw packets a second against how many of them there are, a line for each frame size."""
+    """How to draw packets a second against how many of them there are, a line for each frame size and layout of a GPU,
+    or for each number of cores."""
 
     def draw(records, colors, markers):
         plot, axis = plt.subplots(figsize=(5.5, 4.2))
-        counts = [int(name.split("-")[1]) for name in GROWTH[what]]
+        counts = [int(name.split("-")[-1]) for name in GROWTH[what]]
         own = {}
         for record in records:
             for r in record["results"]:
-                own.setdefault(f"{r['traffic']} B, {layout_of(r)}", []).append(r["packets-per-second"] * 1e-6)
+                cores = f"{r['workers']} core{'s' if r['workers'] > 1 else ''}"
+                line = f"{r['traffic']} B, {cores if r['device'] == 'cpu' else layout_of(r)}"
+                own.setdefault(line, []).append(r["packets-per-second"] * 1e-6)
         lines(axis, colors, markers, [(name, counts, rates) for name, rates in own.items()])
         axis.set_xscale("log", base=2)
         axis.set_xticks(counts, [f"{n:,}" for n in counts])
@@ -92,6 +95,24 @@ def growth(what, label):
         return plot
 
     return draw
+
+
+def workers(records, colors, markers):
+    """Packets a second of a chain against workers, at the frame size of the first record."""
+    plot, axis = plt.subplots(figsize=(5.5, 4.2))
+    traffic = records[0]["results"][0]["traffic"]
+    rates = {
+        r["workers"]: r["packets-per-second"] * 1e-6
+        for record in records
+        for r in record["results"]
+        if r["traffic"] == traffic
+    }
+    found = sorted(rates)
+    lines(axis, colors, markers, [(f"{traffic} B, contiguous", found, [rates[n] for n in found])])
+    axis.set_xticks(found)
+    axis.set_xlabel("workers")
+    from_zero(axis, "Mpkt/s")
+    return plot
 
 
 def two_gpus(records, colors, markers):
@@ -158,6 +179,9 @@ def draw_pages(folder, colors, markers, others):
         "throughput": throughput,
         "tunnels": growth("tunnels", "ESP tunnels"),
         "chains": growth("chains", "chains of firewall and router that share a port"),
+        "rules-chains": growth("rules-chains", "chains with published rules that share a port"),
+        "cpu-tunnels": growth("cpu-tunnels", "ESP tunnels of IPsec alone"),
+        "rules-workers": workers,
         "two-gpus": two_gpus,
         "sharing": sharing,
         "queues": queues,

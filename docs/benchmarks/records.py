@@ -7,12 +7,15 @@ import re
 GROWTH = {
     "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024, 16384)],
     "chains": [f"chains-{count}" for count in (1, 2, 8, 64, 1000)],
+    "rules-chains": [f"rules-chains-{count}" for count in (1, 8, 64, 500)],
+    "cpu-tunnels": [f"cpu-tunnels-{count}" for count in (1, 16, 256, 1024, 16384)],
 }
 PLOTS = {
     "throughput": ["chain-contiguous", "chain-mbufs", "cpu"],
     **GROWTH,
     "nf-times": ["nf-times"],
     "latency": ["latency", "latency-shared", "latency-mbufs"],
+    "rules-workers": ["rules-workers", "rules"],
     "two-gpus": ["two-gpus-few-workers", "two-gpus-64"],
     "profile": ["profile"],
     "sharing": ["sharing"],
