@@ -22,17 +22,20 @@ SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
 export MILLRACE_CUDA ?= \
     $(shell ls -d $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib 2>/dev/null | head -n 1)
 
-.PHONY: help setup build run test sanitize tsan fuzz portable gpu-test bench docs install clean
+.PHONY: help setup packages build run test sanitize tsan fuzz portable gpu-test bench docs install clean
 .DEFAULT_GOAL := help
 
 help:      ## list these commands
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 20
 
-setup:     ## install what the build needs (Debian 12, Ubuntu 24.04)
+setup: packages ## install what build and tests need (Debian 12, Ubuntu 24.04)
 	@scripts/setup
+
+packages: # what the build needs
+	@scripts/setup build
 	@chmod 600 examples/ipsec-keys.yaml  # git keeps no such mode
 
-build: setup ## build the program into build/
+build: packages ## build the program into build/
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target millrace-cli
 
@@ -40,10 +43,13 @@ run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml 
 	@$(BUILD)/millrace run $(CONFIG)
 
 # Two more tests at a time than there are cores: two of networks may run at once, and mostly wait. A test that failed is
-# tried again by itself: on a busy machine some are late. The last lines name those that passed only then.
-test: setup ## build and pass every test
+# tried again by itself: on a busy machine some are late. The last lines name those that passed only then. What tests
+# run is fetched while they are compiled.
+test: packages ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
-	@cmake --build $(BUILD) -j $(JOBS)
+	@scripts/setup > $(BUILD)/setup.log 2>&1 & rest=$$!; built=0; \
+	    cmake --build $(BUILD) -j $(JOBS) || built=$$?; \
+	    wait $$rest || built=$$?; cat $(BUILD)/setup.log; exit $$built
 	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || \
 	    { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
 	@passed=0; again=; \
