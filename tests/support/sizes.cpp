@@ -112,6 +112,7 @@ SizedTables balancer(size_t n) {
 }
 
 SizedTables mirror() { return {.nfs = "[mirror]"}; }
+SizedTables reject() { return {.nfs = "[reject: {with: time-exceeded, from: [192.0.2.1, '2001:db8::1']}]"}; }
 
 /// From one address to another, as `frame_to` is otherwise; flow `i`'s first packet, or an answer to it.
 Frame frame_of_flow(size_t i, bool answer = false) {
@@ -215,11 +216,9 @@ const std::map<std::string, Make> kMade = {{"firewall", firewall},
                                            {"ipfix", filled_ipfix}};
 
 std::vector<SizedNf> all_sizes() {
-    std::vector<SizedNf> all{{"mirror", "usual", "", mirror},
-                             {"crc", "usual", "", crc},
-                             {"policer", "usual", "", policer},
-                             {"conntrack", "usual", "", conntrack},
-                             {"ipfix", "usual", "", ipfix}};
+    std::vector<SizedNf> all{{"mirror", "usual", "", mirror},       {"crc", "usual", "", crc},
+                             {"reject", "usual", "", reject},       {"policer", "usual", "", policer},
+                             {"conntrack", "usual", "", conntrack}, {"ipfix", "usual", "", ipfix}};
     const auto add = [&](const std::string& nf, SizedTables (*make)(size_t), size_t usual, SizedNf largest) {
         for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"usual", usual}, {"1000", 1000}})
             if (why_not_sized(nf, size).empty()) all.push_back({nf, size, "", [make, n] { return make(n); }});
@@ -270,7 +269,7 @@ const std::vector<SizedNf>& sized_nfs() {
 }
 
 std::string why_not_sized(const std::string& nf, const std::string& size) {
-    if (nf == "mirror" && size != "usual") return "it has no tables";
+    if ((nf == "mirror" || nf == "reject") && size != "usual") return "it has no tables";
     if (nf == "tunnel" && size == "0") return "it has one tunnel at least";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";

@@ -113,7 +113,7 @@ void append_place(YAML::Node& options, const std::string& table, bool map) {
         return;
     }
     YAML::Node list(YAML::NodeType::Sequence);
-    if (const YAML::Node& own = options[table]; own.IsScalar()) list.push_back(own);
+    if (const YAML::Node own = YAML::Clone(options[table]); own.IsScalar()) list.push_back(own);
     else
         for (const YAML::Node& one : own) list.push_back(one);
     list.push_back(place_of(table));
