@@ -15,7 +15,7 @@ PLOTS = {
     **GROWTH,
     "nf-times": ["nf-times"],
     "latency": ["latency", "latency-shared", "latency-mbufs"],
-    "rules-workers": ["rules-workers", "rules"],
+    "rules-workers": ["rules-workers", "rules-chains-1"],
     "two-gpus": ["two-gpus-few-workers", "two-gpus-64"],
     "profile": ["profile"],
     "sharing": ["sharing"],

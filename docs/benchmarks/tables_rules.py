@@ -93,7 +93,7 @@ def table_rules_flows(page):
 
 def table_rules_growth(page):
     results = {r["workers"]: r["packets-per-second"] for r in page.results("rules-workers")}
-    results[6] = page.results("rules", traffic="512")[0]["packets-per-second"]
+    results[6] = page.results("rules-chains-1")[0]["packets-per-second"]
     rows = [[f"{n}", "1", million(results[n])] for n in sorted(results)]
     return lines_of(["workers", "chains", "512 B, Mpkt/s"], rows)
 
