@@ -337,7 +337,7 @@ int nvrtcGetLTOIRSize(Program* program, size_t* size) {
     return 0;
 }
 int nvrtcGetLTOIR(Program* program, char* to) {
-    memcpy(to, program->object.data(), program->object.size());
+    std::ranges::copy(program->object, to);
     return 0;
 }
 
