@@ -108,12 +108,12 @@ protected:
 };
 
 /// The device half of a function, by NVRTC; skips the test without one.
-#define DEVICE_HALF_OF(half, host)                                                   \
-    DeviceHalf half;                                                                 \
-    try {                                                                            \
-        half = (host).device_half((host).compile_half(device_->ptx_architecture())); \
-    } catch (const device::cuda::CompileError& e) {                                  \
-        GTEST_SKIP() << e.what();                                                    \
+#define DEVICE_HALF_OF(half, host)                                                     \
+    DeviceHalf half;                                                                   \
+    try {                                                                              \
+        (half) = (host).device_half((host).compile_half(device_->ptx_architecture())); \
+    } catch (const device::cuda::CompileError& e) {                                    \
+        GTEST_SKIP() << e.what();                                                      \
     }
 
 /// A function in PTX, and what it is called.
