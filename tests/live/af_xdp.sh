@@ -16,9 +16,7 @@ in_client() { ip netns exec $client "$@"; }
 in_server() { ip netns exec $server "$@"; }
 
 make_network() {
-    two_hosts $client $middle $server || return 1
-    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $server address add 192.0.2.10/24 dev eth0 || return 1
-    routed $client 10.0.10.1 02:00:00:00:00:01 && routed $server 192.0.2.1 02:00:00:00:00:02
+    routed_hosts $client 10.0.10.10/24 $middle $server 192.0.2.10/24
 }
 
 cat > "$folder/live.yaml" << 'YAML'
@@ -95,6 +93,4 @@ expect "which leaves the interfaces as they were, too" within 2 unchanged
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "what the hosts left to a card was finished" report \
     'all(p["kind"] == "af_xdp" and p["details"]["checksum-finished"] > 0 for p in r["ports"])'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

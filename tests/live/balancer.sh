@@ -102,6 +102,4 @@ expect "and gets no connection any more" only_first_answers
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops are those of the port that is no service's" report 'set(c["drops"]) <= {"balancer.no-service", "exit.no-punt-port", "router.multicast", "router.martian"} and c["drops"]["balancer.no-service"] >= 1'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

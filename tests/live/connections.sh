@@ -13,9 +13,7 @@ inside=mr-$$-inside middle=mr-$$-middle outside=mr-$$-outside
 namespaces=("$inside" "$middle" "$outside")
 
 make_network() {
-    two_hosts $inside $middle $outside || return 1
-    ip -n $inside address add 10.0.0.10/24 dev eth0 && ip -n $outside address add 192.0.2.10/24 dev eth0 || return 1
-    routed $inside 10.0.0.1 02:00:00:00:00:01 && routed $outside 192.0.2.1 02:00:00:00:00:02
+    routed_hosts $inside 10.0.0.10/24 $middle $outside 192.0.2.10/24
 }
 
 configuration() {
@@ -118,6 +116,4 @@ expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops are those of the firewall" report \
     'c["drops"].get("firewall.deny", 0) >= 3 and c["drops"].get("conntrack.invalid", 0) < c["received-packets"] / 1000'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

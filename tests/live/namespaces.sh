@@ -40,6 +40,13 @@ two_hosts() {
 routed() {
     ip -n "$1" route add default via "$2" && ip -n "$1" neigh replace "$2" lladdr "$3" dev eth0 nud permanent
 }
+# routed_hosts CLIENT ADDRESS MIDDLE SERVER ADDRESS: two_hosts with an IPv4 address (/24) each, whose way to the other is
+# the first address of its network.
+routed_hosts() {
+    two_hosts "$1" "$3" "$4" || return 1
+    ip -n "$1" address add "$2" dev eth0 && ip -n "$4" address add "$5" dev eth0 || return 1
+    routed "$1" "${2%.*}.1" 02:00:00:00:00:01 && routed "$4" "${5%.*}.1" 02:00:00:00:00:02
+}
 
 failures=0
 passed() { echo "ok      $*"; }
@@ -59,6 +66,12 @@ refuse() {
 ends_in_order() {
     kill -TERM "$1"
     wait "$1" || { echo "exit status $? after SIGTERM"; return 1; }
+}
+# conclude: how many expectations failed, and where some did, what Millrace said; the last command of a script.
+conclude() {
+    ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
+    echo "$device: $failures failures, $SECONDS s"
+    ((failures == 0))
 }
 # within SECONDS COMMAND...: tries until it succeeds.
 within() {

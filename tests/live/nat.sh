@@ -137,6 +137,4 @@ expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops have the reasons that they should" report \
     'c["drops"].get("nat.no-mapping", 0) >= 2 and not {"nat.exhausted", "nat.fragment"} & set(c["drops"])'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

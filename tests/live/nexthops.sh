@@ -137,6 +137,4 @@ fi
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
 expect "the kernel was followed" report 's["malformed-messages"] == 0'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

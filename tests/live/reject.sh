@@ -14,9 +14,7 @@ namespaces=("$client" "$middle" "$server")
 in_client() { ip netns exec $client "$@"; }
 
 make_network() {
-    two_hosts $client $middle $server || return 1
-    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $server address add 192.0.2.10/24 dev eth0 || return 1
-    routed $client 10.0.10.1 02:00:00:00:00:01 && routed $server 192.0.2.1 02:00:00:00:00:02
+    routed_hosts $client 10.0.10.10/24 $middle $server 192.0.2.10/24
 }
 configuration() {
     cat << 'YAML'
@@ -85,6 +83,4 @@ sleep 1.1
 expect "errors are limited" few_errors
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"]'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude

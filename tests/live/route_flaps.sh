@@ -51,6 +51,4 @@ wait $stream
 expect "nothing is lost meanwhile" none_lost "$folder/stream"
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"]'
-((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
-echo "$device: $failures failures, $SECONDS s"
-((failures == 0))
+conclude
