@@ -22,7 +22,7 @@ SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
 export MILLRACE_CUDA ?= \
     $(shell ls -d $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib 2>/dev/null | head -n 1)
 
-.PHONY: help setup packages build run test sanitize tsan fuzz portable gpu-test bench docs install clean
+.PHONY: help setup packages build run built-tests test sanitize tsan fuzz portable gpu-test bench docs install clean
 .DEFAULT_GOAL := help
 
 help:      ## list these commands
@@ -42,14 +42,17 @@ build: packages ## build the program into build/
 run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml runs another one
 	@$(BUILD)/millrace run $(CONFIG)
 
-# Two more tests at a time than there are cores: two of networks may run at once, and mostly wait. A test that failed is
-# tried again by itself: on a busy machine some are late. The last lines name those that passed only then. What tests
-# run is fetched while they are compiled.
-test: packages ## build and pass every test
+# What tests run is fetched while they are compiled. A target of its own: make expands a whole recipe, and with it where
+# NVRTC is, before it runs the first line.
+built-tests: packages
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@scripts/setup > $(BUILD)/setup.log 2>&1 & rest=$$!; built=0; \
 	    cmake --build $(BUILD) -j $(JOBS) || built=$$?; \
 	    wait $$rest || built=$$?; cat $(BUILD)/setup.log; exit $$built
+
+# Two more tests at a time than there are cores: two of networks may run at once, and mostly wait. A test that failed is
+# tried again by itself: on a busy machine some are late. The last lines name those that passed only then.
+test: built-tests ## build and pass every test
 	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || \
 	    { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
 	@passed=0; again=; \
