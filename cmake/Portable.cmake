@@ -17,7 +17,7 @@ endfunction()
 set(whole acl common_iavf cryptodev eal ethdev fib gso hash ip_frag kvargs lpm mbuf mempool meter net pci rcu rib ring
     security telemetry timer mempool_ring bus_pci bus_vdev net_af_packet net_af_xdp net_bnxt net_e1000 net_ena
     net_i40e net_iavf net_ice net_igc
-    net_ixgbe net_memif net_null net_pcap net_ring net_tap net_virtio net_vmxnet3)
+    net_ixgbe net_memif net_null net_pcap net_ring net_virtio net_vmxnet3)
 set(linked_drivers ${whole})
 list(FILTER linked_drivers INCLUDE REGEX "^net_")
 list(TRANSFORM linked_drivers REPLACE "^net_" "")

@@ -56,7 +56,7 @@ expect "serves as the first" without_kernel within 20 reaches_beyond
 dhclient -x > /dev/null 2>&1
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 ((failures == 0)) || { echo "--- others said:"; cat "$folder"/millrace.* "$folder/dnsmasq.log"; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

@@ -102,8 +102,8 @@ settle
 expect "without the kernel" within 20 without_kernel pings 2001:db8:20::10
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
-expect "most were forwarded by Millrace" report 'c["to-wan"]["received-packets"] < c["from-lan"]["received-packets"]'
-expect "punts have their reasons" report 'all(c["from-lan"]["punts"].get("router." + k, 0) > 0 for k in ("not-ip", "local", "ttl-expired", "no-neighbour", "too-big", "kernel", "no-route"))'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
+expect "most were forwarded by Millrace" report 'c["to-wan"]["received-packets"] < c["router"]["received-packets"]'
+expect "punts have their reasons" report 'all(c["router"]["punts"].get("router." + k, 0) > 0 for k in ("not-ip", "local", "ttl-expired", "no-neighbour", "too-big", "kernel", "no-route"))'
 expect "the kernel was followed" report 's["generations"] >= 10 and s["resyncs"] >= 1 and s["malformed-messages"] == 0'
 conclude

@@ -135,6 +135,6 @@ else
 fi
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 expect "the kernel was followed" report 's["malformed-messages"] == 0'
 conclude

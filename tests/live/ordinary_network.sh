@@ -93,7 +93,7 @@ expect "passes packets again" answers
 ip -n $middle link set wan0 down && ip -n $middle link set wan0 up
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 expect "and TCP passed in frames that nobody cut" python3 -c '
 import json, sys
 ports = {port["name"]: port["details"] for port in json.load(open(sys.argv[1]))["ports"]}

@@ -66,7 +66,7 @@ expect "without the kernel" within 20 without_kernel pings 203.0.113.10
 ip -n $client route del 203.0.113.0/24 && ip -n $middle route del 203.0.113.0/24
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 expect "the kernel was followed" report \
-    's["malformed-messages"] == 0 and c["from-lan"]["punts"]["router.no-neighbour"] > 0'
+    's["malformed-messages"] == 0 and c["router"]["punts"]["router.no-neighbour"] > 0'
 conclude

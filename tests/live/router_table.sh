@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/linux_network.sh"
 
 configuration() {
-    sed "s/^output: .*/output: out/; s/table: main/table: 10/" "$here/../../examples/linux-router.yaml"
+    sed "s/^output: .*/output: out/; s/kernel: true/kernel: {table: 10}/" "$here/../../examples/linux-router.yaml"
 }
 pings() { in_client ping -c 2 -i 0.1 -W 0.5 "$@"; }
 shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "$2"; }
@@ -50,5 +50,5 @@ settle
 refuse "a change there is followed" without_kernel pings 203.0.113.10
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "Millrace has forwarded, and accounts for all" report \
-    'r["conserved"] and c["from-lan"]["nfs"][0]["outcomes"]["forward"]["packets"] >= 6'
+    'r["conserved"] and c["router"]["nfs"][0]["outcomes"]["forward"]["packets"] >= 6'
 conclude

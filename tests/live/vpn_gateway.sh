@@ -13,6 +13,7 @@ fi
 # shellcheck source=tests/live/linux_network.sh
 . "$here/linux_network.sh"
 
+make_more() { hide mr-lan mr-wan; }
 # The network behind the other gateway is 203.0.113.10 alone, on its loopback interface (linux_network.sh).
 configuration() {
     cat << YAML

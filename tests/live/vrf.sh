@@ -15,8 +15,9 @@ unshare --net ip link add vrf0 type vrf table 10 2> /dev/null || skip "this mach
 comes_up_within=150  # a kernel in user mode has one processor, and takes long for new memory
 
 configuration() {
-    sed "s/^output: .*/output: out/; s/table: main/table: 10/" "$here/../../examples/linux-router.yaml"
+    sed "s/^output: .*/output: out/; s/kernel: true/kernel: {table: 10}/" "$here/../../examples/linux-router.yaml"
 }
+make_more() { hide mr-lan mr-wan; }  # a kernel in user mode may be too old to have Millrace see to it
 make_addresses() {
     ip -n $middle link add blue type vrf table 10 && ip -n $middle link set blue up || return 1
     ip -n $middle link set lan0 master blue && ip -n $middle link set wan0 master blue || return 1
@@ -52,6 +53,6 @@ expect "and they are back with it" within 10 in_client ping -c 1 -W 1 203.0.113.
 expect "without the kernel" arrives 203.0.113.10
 
 expect "SIGTERM ends the run in order" ends_in_order $running
-expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 expect "the kernel was followed" report 's["malformed-messages"] == 0'
 conclude

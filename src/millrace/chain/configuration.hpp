@@ -11,6 +11,7 @@
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/chain/classification.hpp"
 #include "millrace/base/device_names.hpp"
+#include "millrace/chain/linux_ports.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
 #include "millrace/chain/siblings.hpp"
@@ -40,8 +41,9 @@ struct Configuration {
     /// Where a run answers to `millrace show`; empty: in its output folder, if nobody else does there; "none": nowhere.
     std::string socket;
     std::string output_folder;            ///< alerts and relative output files go here
-    std::vector<std::string> port_names;  ///< by port number, in the order of the file
-    std::optional<Config> ports;          ///< the `ports:` map, for io::make_ports
+    std::vector<std::string> port_names;  ///< by port number, in the order of the file, taps of `linux:` behind them
+    std::optional<Config> ports;          ///< the `ports:` map and these taps, for io::make_ports
+    std::vector<LinuxPort> linux_ports;   ///< ports with `linux:`
     std::shared_ptr<FileLedger> files;    ///< that it reads and writes, those of `ports` once they are planned in its
                                           ///< scope
     std::vector<std::shared_ptr<const Program>> chains;

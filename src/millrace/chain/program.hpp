@@ -82,7 +82,9 @@ struct Program : std::enable_shared_from_this<Program> {
     std::vector<Node> nodes;
     std::vector<uint16_t> inputs;  ///< ports whose packets come here without classification
     uint16_t output = kNoPort;     ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
-    uint16_t punt_port = kNoPort;  ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
+    uint16_t punt_port = kNoPort;  ///< port for punted packets; kNoPort: `taps` say
+    /// By port number: the tap that takes what is punted of the packets that came in there. Null: none does.
+    std::shared_ptr<const std::vector<uint16_t>> taps;
     bool drop_malformed = true;
     std::optional<Reassembly> reassembly;  ///< of fragments before its functions; nothing: they see them as they are
     std::chrono::nanoseconds max_delay{100'000};
@@ -106,6 +108,11 @@ struct Program : std::enable_shared_from_this<Program> {
         return parts.empty() ? Stage{static_cast<uint16_t>(number), 1} : stages[number];
     }
     size_t stage_of(uint16_t node) const;
+    /// Where a packet that came in by this port goes when it is punted; kNoPort: it is dropped as "no-punt-port".
+    uint16_t punt_port_of(uint16_t in_port) const {
+        if (punt_port != kNoPort || taps == nullptr) return punt_port;
+        return in_port < taps->size() ? (*taps)[in_port] : kNoPort;
+    }
     bool emits_events() const { return emitters() > 0; }
     unsigned emitters() const { return emitters_from(0); }  ///< NFs that emit events
     unsigned emitters_from(size_t node) const;              ///< those of them from that node on

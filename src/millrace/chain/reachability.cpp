@@ -1,5 +1,6 @@
 #include "millrace/chain/reachability.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -59,10 +60,23 @@ std::vector<Diagnostic> untracked(const Configuration& configuration) {
     return mistakes;
 }
 
+namespace {
+
+/// Whether what a chain punts has somewhere to go. Whose packets come from other chains, or by `classify:`, may be from
+/// any port that a tap stands for.
+bool has_punt_port(const Program& program) {
+    if (program.punt_port != kNoPort || (program.taps != nullptr && program.inputs.empty())) return true;
+    return program.taps != nullptr && std::ranges::all_of(program.inputs, [&](uint16_t port) {
+               return program.punt_port_of(port) != kNoPort;
+           });
+}
+
+}  // namespace
+
 std::vector<Diagnostic> lost_punts(const Configuration& configuration) {
     std::vector<Diagnostic> warnings;
     for (const auto& program : configuration.chains) {
-        if (program->punt_port != kNoPort) continue;
+        if (has_punt_port(*program)) continue;
         for (const Node& node : program->nodes) {
             std::string outcomes;
             for (uint32_t i = 0; i < node.targets.size(); ++i)
@@ -72,7 +86,8 @@ std::vector<Diagnostic> lost_punts(const Configuration& configuration) {
             warnings.push_back({node.where,
                                 "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
                                     "' punts are dropped (" + outcomes + ")",
-                                "add 'punt: PORT' to the chain, or say by 'on:' where they go, such as drop"});
+                                "add 'punt: PORT' to the chain or 'linux: NAME' to its ports, or say by 'on:' where they go, such "
+                                "as drop"});
         }
     }
     return warnings;

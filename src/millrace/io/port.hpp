@@ -155,6 +155,8 @@ public:
     virtual uint32_t mtu() const { return info_.mtu; }
     /// Its address now; zero when it has none. Any thread.
     virtual std::array<uint8_t, 6> mac() const { return info_.mac; }
+    /// Whether Linux takes part of what comes in here besides. Any thread.
+    virtual bool linux_hears() const { return false; }
     /// Has `told` called, by a thread of the port's, when `link`, `mtu` or `mac` may have changed; an empty one ends
     /// that. False: this port never tells.
     virtual bool on_change(const std::function<void()>& /*told*/) { return false; }

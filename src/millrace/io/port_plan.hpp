@@ -46,7 +46,8 @@ OpenPort plan_pcap(const PortPlan& plan);  ///< `pcap:` and `output:`
 OpenPort plan_capture(const PortPlan& plan);
 OpenPort plan_packet_socket(const PortPlan& plan);  ///< `af_packet:`
 OpenPort plan_xdp(const PortPlan& plan);            ///< `af_xdp:`
-OpenPort plan_ethdev(const PortPlan& plan);         ///< `tap:` and `dpdk:`
+OpenPort plan_tap(const PortPlan& plan);
+OpenPort plan_ethdev(const PortPlan& plan);  ///< `dpdk:`
 
 /// Makes both ends of rings. Lives while ports are being made.
 class RingPlans {

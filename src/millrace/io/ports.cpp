@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "millrace/base/files/file_ledger.hpp"
+#include "millrace/io/kernel/interface.hpp"
 #include "millrace/io/port_plan.hpp"
 
 namespace millrace::io {
@@ -21,6 +22,7 @@ struct Planned {
     OpenPort open;
     std::optional<uint16_t> stands_for;  ///< the port of this number, which is opened first
     std::shared_ptr<uint32_t> port_mtu;
+    std::optional<Config> linux = {};  ///< of a port that Linux has an interface for, which another stands for
 };
 
 /// The port that a tap is to stand for; never itself.
@@ -84,6 +86,21 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     return plan;
 }
 
+/// What an interface that another one stands for is to have no more: packets would pass Millrace by it.
+void warn_of_addresses(const Planned& port, const std::function<void(Diagnostic)>& warn) {
+    const std::string interface = port.value.text();
+    const std::vector<std::string> addresses = addresses_of(interface);
+    if (addresses.empty()) return;
+    const std::string stands_in = port.linux->is_map() ? port.linux->at("tap").text() : port.linux->text();
+    Diagnostic warning = port.linux->diagnostic(
+        fmt::format("Linux has addresses at '{}', which '{}' stands for ({})", interface, stands_in,
+                    fmt::join(addresses, ", ")),
+        fmt::format("give them to '{1}': 'ip address flush dev {0}', then 'ip address add ADDRESS/LENGTH dev {1}'",
+                    interface, stands_in));
+    warning.severity = Diagnostic::Severity::warning;
+    warn(std::move(warning));
+}
+
 OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
     const std::string& kind = plan.info.kind;
     if (kind == "pcap" || kind == "output") return plan_pcap(plan);
@@ -94,6 +111,7 @@ OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
     if (kind == "ring") return rings.plan(plan);
     if (kind == "af_packet") return plan_packet_socket(plan);
     if (kind == "af_xdp") return plan_xdp(plan);
+    if (kind == "tap") return plan_tap(plan);
     return plan_ethdev(plan);
 }
 
@@ -118,6 +136,8 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
                                     "give each port one of its own");
             planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings),
                                port_behind(plan, environment.stand_ins), plan.port_mtu});
+            if (plan.info.kind == "af_packet" || plan.info.kind == "af_xdp")
+                planned.back().linux = options.find("linux");
         } catch (const ConfigError& e) {
             mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
         }
@@ -159,6 +179,7 @@ std::vector<std::unique_ptr<Port>> make_ports(const Config& ports, const PortEnv
             if (port.stands_for && *port.stands_for < result.size() && result[*port.stands_for] != nullptr)
                 *port.port_mtu = result[*port.stands_for]->mtu();
             result[i] = port.open();
+            if (port.linux) warn_of_addresses(port, environment.warn);
         } catch (const ConfigError&) {
             throw;
         } catch (const std::exception& e) {

@@ -85,7 +85,7 @@ RingPlans::RingPlans() : state_(std::make_shared<State>()) {}
 RingPlans::~RingPlans() = default;
 
 OpenPort RingPlans::plan(const PortPlan& plan) {
-    plan.only({"slots"});
+    plan.only({"slots", "linux"});
     const std::string ring_name = plan.value.text();
     State::Ring& ring = state_->rings[ring_name];
     if (ring.ends.size() == 2)

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/base/reporter.hpp"
@@ -23,6 +24,8 @@ struct Environment {
     std::string chain_name;
     std::string output_folder;       ///< for files that the NF writes (alerts)
     std::vector<std::string> ports;  ///< names by port number, for NFs that choose a port
+    /// Interfaces of Linux' that stand for ports (`linux:`), with the ports' numbers.
+    std::vector<std::pair<std::string, uint16_t>> linux_ports;
     /// The same node of the generation before, or null: take its state over from here.
     class NetworkFunction* previous = nullptr;
     /// Another node of this generation with the same options, or null: tables of its may serve this one, too. Told to

@@ -58,6 +58,18 @@ Config Config::parse(const std::string& text, const std::string& file) {
     }
 }
 
+Config Config::as(const std::string& text) const {
+    const YAML::Mark own = value_->node.Mark();
+    return Config(std::make_shared<const Value>(YAML::Node(text), value_->file, own.is_null() ? value_->mark : own));
+}
+
+Config Config::as(const std::vector<std::pair<Config, Config>>& entries) const {
+    YAML::Node map(YAML::NodeType::Map);
+    for (const auto& [key, value] : entries) map.force_insert(key.value_->node, value.value_->node);
+    const YAML::Mark own = value_->node.Mark();
+    return Config(std::make_shared<const Value>(map, value_->file, own.is_null() ? value_->mark : own));
+}
+
 Location Config::where() const {
     const YAML::Node& node = value_->node;
     const YAML::Mark own = node.IsDefined() ? node.Mark() : YAML::Mark::null_mark();

@@ -24,6 +24,12 @@ public:
     static Config load(const std::string& path);
     static Config parse(const std::string& text, const std::string& file = "(text)");
 
+    // What a short form stands for: mistakes in it are told where that is.
+    /// A single value of this text, in this one's place.
+    Config as(const std::string& text) const;
+    /// A map, in this one's place. Keys and values keep their own.
+    Config as(const std::vector<std::pair<Config, Config>>& entries) const;
+
     Location where() const;
     [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
     Diagnostic diagnostic(const std::string& message, const std::string& hint = {}) const;

@@ -12,7 +12,8 @@ std::string json_text(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string ending(const chain::Program& program, const Verdict& verdict, const std::vector<std::string>& ports) {
+std::string ending(const chain::Program& program, const rte_mbuf& mbuf, const Verdict& verdict,
+                   const std::vector<std::string>& ports) {
     using Kind = chain::Target::Kind;
     const auto port_name = [&](uint16_t port) { return json_text(port < ports.size() ? ports[port] : "?"); };
     switch (verdict.target.kind) {
@@ -30,7 +31,7 @@ std::string ending(const chain::Program& program, const Verdict& verdict, const 
             return "\"end\":\"sent\",\"to\":" + port_name(port);
         }
         case Kind::punt:
-            if (program.punt_port == kNoPort && verdict.node < program.nodes.size() &&
+            if (program.punt_port_of(mbuf.port) == kNoPort && verdict.node < program.nodes.size() &&
                 program.nodes[verdict.node].nf->punt_taker() == nullptr)
                 return "\"end\":\"drop\",\"by\":\"punt\",\"reason\":\"no-punt-port\"";
             break;
@@ -84,7 +85,7 @@ void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std:
         begun_.emplace(&mbuf, std::move(line));
         return;
     }
-    line += "]," + ending(program, verdict, ports_) + "}";
+    line += "]," + ending(program, mbuf, verdict, ports_) + "}";
     file_.append(line);
 }
 

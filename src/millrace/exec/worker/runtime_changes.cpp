@@ -151,6 +151,7 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
 
 std::vector<io::StandIn> Runtime::stand_ins_of(const chain::Configuration& configuration) {
     std::vector<io::StandIn> all;
+    for (const auto& linux_port : configuration.linux_ports) all.push_back({linux_port.interface, linux_port.port});
     for (const auto& program : configuration.chains)
         for (const auto& node : program->nodes)
             if (const auto* const function = dynamic_cast<const nf::StandsIn*>(node.nf.get()))

@@ -116,6 +116,7 @@ private:
                      const Verdict* verdicts);
     void send_by_all(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
                      uint16_t set);
+    void punt_run(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);
     void take_injected();

@@ -108,18 +108,29 @@ void Worker::deliver_run(const chain::Program& program, ChainCounters& counters,
                 for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, verdicts[i].decision);
                 break;
             }
-            if (program.punt_port == kNoPort) {
-                counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(mbufs.size());
-                release();
-                break;
-            }
-            counters.punted.add(egress_.leave(program.punt_port, program, counters, mbufs, nullptr));
+            punt_run(program, counters, mbufs);
             break;
         case Kind::drop:
         case Kind::node:
             counters.count_drops(verdict, mbufs.size());
             release();
             break;
+    }
+}
+
+/// Neighbours mostly came in by the same port.
+void Worker::punt_run(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs) {
+    for (size_t first = 0, next = 0; first < mbufs.size(); first = next) {
+        const uint16_t port = program.punt_port_of(mbufs[first]->port);
+        next = first + 1;
+        while (next < mbufs.size() && program.punt_port_of(mbufs[next]->port) == port) ++next;
+        const std::span<rte_mbuf* const> same = mbufs.subspan(first, next - first);
+        if (port == kNoPort) {
+            counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(same.size());
+            freed_.insert(freed_.end(), same.begin(), same.end());
+        } else {
+            counters.punted.add(egress_.leave(port, program, counters, same, nullptr));
+        }
     }
 }
 
@@ -132,8 +143,8 @@ void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker,
     }
 }
 
-/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt
-/// port.
+/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the port
+/// that takes punts.
 void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict) {
     counters.copied.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
@@ -147,11 +158,12 @@ void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, r
              verdict.node == node ? verdict.decision : Decision{kNoDetail, verdict.decision.outcome});
         return counters.punted_copies.add(counters.punted.get() - before);
     }
-    if (program.punt_port == kNoPort) {
+    const uint16_t port = program.punt_port_of(copy->port);
+    if (port == kNoPort) {
         counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(1);
         return freed_.push_back(copy);
     }
-    const size_t packets = egress_.leave(program.punt_port, program, counters, {&copy, 1}, nullptr);
+    const size_t packets = egress_.leave(port, program, counters, {&copy, 1}, nullptr);
     counters.punted.add(packets);
     counters.punted_copies.add(packets);
 }

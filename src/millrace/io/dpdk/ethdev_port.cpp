@@ -11,7 +11,6 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
-#include <string_view>
 
 #include "millrace/io/clock.hpp"
 #include "millrace/io/wake_event.hpp"
@@ -20,7 +19,6 @@ namespace millrace::io {
 namespace {
 
 constexpr uint32_t kSparePackets = 4096;  // beyond what lies in the device's rings
-constexpr uint32_t kTapMtu = 1500;        // of DPDK's driver
 
 void check(int result, const std::string& what) {
     if (result < 0) throw std::runtime_error(what + ": " + rte_strerror(-result));
@@ -84,9 +82,7 @@ std::unique_ptr<EthdevPort> EthdevPort::open(PortInfo info, const EthdevOptions&
         uint16_t mtu = 1500;
         rte_eth_dev_get_mtu(id, &mtu);
         info.mtu = options.mtu != 0 ? options.mtu : mtu;
-        // The driver of taps takes no frames beyond Ethernet's, Linux' interface does.
-        const bool is_tap = options.tap.has_value();
-        if (!is_tap && options.mtu > device.max_mtu && device.max_mtu != 0)
+        if (options.mtu > device.max_mtu && device.max_mtu != 0)
             throw std::runtime_error("the device's MTU is at most " + std::to_string(device.max_mtu));
         info.numa_node = rte_eth_dev_socket_id(id);
         rte_ether_addr mac{};
@@ -102,9 +98,6 @@ std::unique_ptr<EthdevPort> EthdevPort::open(PortInfo info, const EthdevOptions&
         const std::string name = info.name;
         std::unique_ptr<EthdevPort> port(new EthdevPort(std::move(info), id, std::make_unique<PacketPool>(name, pool)));
         port->start(options);
-        if (is_tap)
-            port->tap_ = std::make_unique<TapInterface>(*options.tap, rte_eth_dev_rx_intr_ctl_q_get_fd(id, 0),
-                                                        port->info_.mtu, options.warn);
         return port;
     } catch (...) {
         // A port that was made has closed the device already.
@@ -127,7 +120,7 @@ void EthdevPort::start(const EthdevOptions& options, bool with_interrupts) {
     rte_eth_dev_info device{};
     check(rte_eth_dev_info_get(device_, &device), "the device does not describe itself");
     rte_eth_conf conf{};
-    conf.rxmode.mtu = driver_mtu_ = options.tap ? std::min(info_.mtu, kTapMtu) : info_.mtu;
+    conf.rxmode.mtu = info_.mtu;
     conf.intr_conf.rxq = with_interrupts ? 1 : 0;
     if (info_.receive_queues > 1 && device.flow_type_rss_offloads != 0) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
@@ -157,40 +150,27 @@ void EthdevPort::start(const EthdevOptions& options, bool with_interrupts) {
 
 /// Finds out how each queue can wake who sleeps.
 void EthdevPort::find_interrupts() {
-    rte_eth_dev_info device{};
-    const bool is_tap = rte_eth_dev_info_get(device_, &device) == 0 &&
-                        device.driver_name == std::string_view("net_tap");
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         Queue& queue = queues_[q];
-        if (is_tap) {
-            queue.descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(device_, q);
-            if (queue.descriptor >= 0) queue.wakes = Wakes::by_device;
-            continue;
-        }
         if (rte_eth_dev_rx_intr_enable(device_, q) != 0) continue;
         rte_eth_dev_rx_intr_disable(device_, q);
         // DPDK takes interrupts off a descriptor when it is asked for what has happened there.
         queue.interrupts = std::make_unique<Descriptor>(epoll_create1(EPOLL_CLOEXEC));
         if (queue.interrupts->get() >= 0 &&
             rte_eth_dev_rx_intr_ctl_q(device_, q, queue.interrupts->get(), RTE_INTR_EVENT_ADD, nullptr) == 0)
-            queue.wakes = Wakes::by_interrupt;
+            queue.wakes = true;
     }
 }
 
 void EthdevPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
     const Queue& queue = queues_[queue_number];
-    switch (queue.wakes) {
-        case Wakes::never: return wake_ups.poll();
-        case Wakes::by_device: return wake_ups.on(queue.descriptor);
-        case Wakes::by_interrupt:
-            if (rte_eth_dev_rx_intr_enable(device_, queue_number) == 0) return wake_ups.on(queue.interrupts->get());
-            return wake_ups.poll();
-    }
+    if (!queue.wakes || rte_eth_dev_rx_intr_enable(device_, queue_number) != 0) return wake_ups.poll();
+    wake_ups.on(queue.interrupts->get());
 }
 
 void EthdevPort::end_sleep(uint16_t queue_number) {
     const Queue& queue = queues_[queue_number];
-    if (queue.wakes != Wakes::by_interrupt) return;
+    if (!queue.wakes) return;
     rte_eth_dev_rx_intr_disable(device_, queue_number);
     rte_epoll_event event;
     rte_epoll_wait(queue.interrupts->get(), &event, 1, 0);
@@ -237,7 +217,7 @@ uint16_t EthdevPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
         uint16_t part = 0;
         for (; part < most; ++part) {
             rte_mbuf* const mbuf = mbufs[taken + part];
-            if (!fits_mtu(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, mbuf->pkt_len, driver_mtu_)) break;
+            if (!fits_mtu(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, mbuf->pkt_len, info_.mtu)) break;
             lengths[part] = mbuf->pkt_len;
             // Nothing for the NIC to do; where the frame lies stays known, as its memory is given back by that.
             mbuf->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
@@ -249,39 +229,20 @@ uint16_t EthdevPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
         taken = static_cast<uint16_t>(taken + n);
         if (n < part) break;
         if (part == most) continue;
-        send_long(queue, mbufs[taken++]);
+        sending(queue).drop(PortDrop::over_mtu);
+        rte_pktmbuf_free(mbufs[taken++]);
     }
     return taken;
 }
 
-/// Of a frame that is too long for the driver: a tap takes it all the same, up to its own MTU. Else it goes no further.
-void EthdevPort::send_long(uint16_t queue, rte_mbuf* mbuf) {
-    const uint32_t bytes = mbuf->pkt_len;
-    const bool fits = tap_ != nullptr &&
-                      fits_mtu(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, bytes, info_.mtu);
-    if (!fits) sending(queue).drop(PortDrop::over_mtu);
-    else if (mbuf->nb_segs != 1 || !tap_->write({rte_pktmbuf_mtod(mbuf, const uint8_t*), bytes}))
-        sending(queue).drop(PortDrop::tx_error);
-    else sending(queue).count(1, bytes);
-    rte_pktmbuf_free(mbuf);
-}
-
 std::array<uint8_t, 6> EthdevPort::mac() const {
-    if (tap_ != nullptr) return tap_->followed().mac();
     rte_ether_addr mac{};
     std::array<uint8_t, 6> bytes = info_.mac;
     if (!closed_ && rte_eth_macaddr_get(device_, &mac) == 0) std::copy_n(mac.addr_bytes, bytes.size(), bytes.begin());
     return bytes;
 }
 
-bool EthdevPort::on_change(const std::function<void()>& told) {
-    if (tap_ == nullptr) return false;
-    tap_->followed().on_change(told);
-    return true;
-}
-
 LinkState EthdevPort::link() const {
-    if (tap_ != nullptr) return tap_->followed().link();
     rte_eth_link link{};
     if (closed_ || rte_eth_link_get_nowait(device_, &link) != 0) return {.up = false};
     const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
@@ -289,7 +250,6 @@ LinkState EthdevPort::link() const {
 }
 
 PortCounters EthdevPort::with_device_counters(PortCounters result) const {
-    if (tap_ != nullptr) tap_->followed().count_changes(result.details);
     rte_eth_stats stats{};
     if (rte_eth_stats_get(device_, &stats) != 0) return result;
     const auto add = [&](PortDrop drop, uint64_t n) {
@@ -311,7 +271,6 @@ void EthdevPort::close() {
     if (closed_) return;
     last_ = with_device_counters(Port::counters());
     closed_ = true;
-    if (tap_ != nullptr) tap_->leave();
     if (started_) rte_eth_dev_stop(device_);
     detach(device_);
 }

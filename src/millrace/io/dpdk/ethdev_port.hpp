@@ -2,14 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/io/kernel/interface.hpp"
-#include "millrace/io/kernel/tap_interface.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {
@@ -22,8 +19,6 @@ struct EthdevOptions {
     bool promiscuous = true;
     uint16_t descriptors = 1024;    ///< of each queue; the device may round
     uint32_t least_room_bytes = 0;  ///< frames of this length fit into a buffer, whatever the MTU
-    std::optional<TapOptions> tap;  ///< it is a tap, and has made this interface
-    std::function<void(const std::string& message, const std::string& hint)> warn;  ///< of it
 };
 
 /// Attaches the device when made and detaches it when closed. No offload is on: frames arrive with their VLAN
@@ -44,12 +39,7 @@ public:
     void end_sleep(uint16_t queue) override;
     bool exhausted() const override { return closed_; }
     LinkState link() const override;
-    uint32_t mtu() const override { return tap_ != nullptr ? tap_->followed().mtu() : info_.mtu; }
     std::array<uint8_t, 6> mac() const override;
-    bool on_change(const std::function<void()>& told) override;
-    void stand_for(const Port& port) override {
-        if (tap_ != nullptr) tap_->stand_for(port);
-    }
     PortCounters counters() const override;
     void close() override;
     std::vector<const PacketPool*> pools() const override {
@@ -59,30 +49,20 @@ public:
     uint16_t device() const { return device_; }
 
 private:
-    /// How it is told that a queue has packets.
-    enum class Wakes : uint8_t {
-        never,         ///< the driver has no interrupts
-        by_interrupt,  ///< that are on while the queue's thread sleeps
-        by_device,     ///< the driver reads packets from the descriptor itself
-    };
     struct alignas(64) Queue {
         uint64_t received = 0;
-        Wakes wakes = Wakes::never;
-        int descriptor = -1;  // of the driver, with `by_device`
         std::unique_ptr<Descriptor> interrupts;
+        bool wakes = false;  // by them: they are on while the queue's thread sleeps
     };
     EthdevPort(PortInfo info, uint16_t device, std::unique_ptr<PacketPool> pool);
     void start(const EthdevOptions& options);
     void start(const EthdevOptions& options, bool with_interrupts);
     void find_interrupts();
-    void send_long(uint16_t queue, rte_mbuf* mbuf);
     PortCounters with_device_counters(PortCounters counters) const;
 
     uint16_t device_;
-    uint32_t driver_mtu_ = 0;  // the longest IP packet that the driver takes
     std::unique_ptr<PacketPool> pool_;
     std::vector<Queue> queues_;
-    std::unique_ptr<TapInterface> tap_;  // null: it is none
     std::atomic<bool> closed_{false};
     bool started_ = false;
     PortCounters last_;  // of the device, when it was closed

@@ -1,5 +1,7 @@
 #include "millrace/io/kernel/interface.hpp"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>
@@ -16,8 +18,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
+
+#include "millrace/base/netlink.hpp"
+#include "millrace/io/kernel/interface_request.hpp"
 
 namespace millrace::io {
 namespace {
@@ -31,12 +37,6 @@ int open_event_socket() {
     const int error = errno;
     if (fd >= 0) close(fd);
     throw std::runtime_error(std::string("the kernel does not tell of changes of interfaces: ") + std::strerror(error));
-}
-
-ifreq request_of(const std::string& name) {
-    ifreq request{};
-    name.copy(request.ifr_name, IFNAMSIZ - 1);
-    return request;
 }
 
 /// What the driver answers to a command; false: it knows none.
@@ -132,6 +132,49 @@ InterfaceDriver driver_of(const std::string& name) {
     found.sums = is_on(ETHTOOL_GTXCSUM);
     found.cuts = is_on(ETHTOOL_GTSO) || is_on(ETHTOOL_GGSO);
     return found;
+}
+
+std::vector<std::string> addresses_of(const std::string& name) {
+    std::vector<std::string> found;
+    ifaddrs* all = nullptr;
+    if (getifaddrs(&all) != 0) return found;
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr || name != one->ifa_name) continue;
+        const int family = one->ifa_addr->sa_family;
+        char text[INET6_ADDRSTRLEN] = "";
+        if (family == AF_INET) {
+            inet_ntop(family, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
+        } else if (family == AF_INET6) {
+            const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+            if (!IN6_IS_ADDR_LINKLOCAL(&address)) inet_ntop(family, &address, text, sizeof text);
+        }
+        if (*text != 0) found.emplace_back(text);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+uint64_t dropped_by_sending(int interface) {
+    const netlink::Descriptor kernel(netlink::open_socket(NETLINK_ROUTE, {}));
+    if (kernel.get() < 0) return 0;
+    ifinfomsg link{};
+    link.ifi_index = interface;
+    const std::vector<uint8_t> request = netlink::request(RTM_GETLINK, 0, 1, link, {});
+    if (send(kernel.get(), request.data(), request.size(), 0) < 0) return 0;
+    std::vector<uint8_t> buffer(32768);
+    netlink::Bytes message;
+    if (netlink::receive(kernel.get(), buffer, message) != netlink::Received::message) return 0;
+    uint64_t dropped = 0;
+    netlink::for_each_message(message, [&](const nlmsghdr& head, netlink::Bytes body) {
+        if (head.nlmsg_type != RTM_NEWLINK) return;
+        netlink::for_each_attribute(netlink::behind(body, sizeof(ifinfomsg)), [&](int type, netlink::Bytes value) {
+            constexpr size_t kAt = offsetof(rtnl_link_stats64, tx_dropped);  // the whole differs between kernels
+            if (type == IFLA_STATS64 && value.size() > kAt)
+                dropped = netlink::read<uint64_t>(value.subspan(kAt)).value_or(0);
+            return true;
+        });
+    });
+    return dropped;
 }
 
 bool make_promiscuous(int packet_socket, int interface) {

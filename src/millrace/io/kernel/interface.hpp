@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "millrace/base/text/config.hpp"
 
@@ -66,6 +67,12 @@ struct InterfaceDriver {
     bool cuts = false;        ///< it cuts long frames that it sends (TSO, GSO)
 };
 InterfaceDriver driver_of(const std::string& name);
+
+/// Addresses that Linux has at an interface, as text, but for IPv6 ones of the link.
+std::vector<std::string> addresses_of(const std::string& name);
+
+/// How many frames the interface of this index has lost that Linux was to send by it; 0 when there is none.
+uint64_t dropped_by_sending(int interface);
 
 /// Has an interface receive frames for anybody for as long as the packet socket is open. False: it does not.
 bool make_promiscuous(int packet_socket, int interface);

@@ -54,6 +54,7 @@ PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& opt
         queues_.push_back(std::move(queue));
     }
     open_rings(interface, true);
+    not_hidden_ = hide(interface);
     for (const auto& queue : queues_) queue->ring = queue->next.exchange(nullptr);
     followed_.follow([this](const Interface& now) { update(now); });
 }
@@ -86,6 +87,19 @@ void PacketSocketPort::open_rings(int interface, bool first) {
     std::move(rings.begin(), rings.end(), std::back_inserter(rings_));
 }
 
+/// Keeps Linux from what comes in, where that is wanted; returns why it can't.
+std::string PacketSocketPort::hide(int interface) {
+    if (!options_.is_hidden) return {};
+    try {
+        hiding_ = IngressDrop(interface);
+        is_hidden_ = true;
+        return {};
+    } catch (const std::runtime_error& error) {
+        is_hidden_ = false;
+        return error.what();
+    }
+}
+
 void PacketSocketPort::free_left_rings() {
     std::erase_if(rings_, [&](const auto& ring) {
         if (!ring->is_left.load(std::memory_order_acquire)) return false;
@@ -101,6 +115,7 @@ void PacketSocketPort::update(const Interface& now) {
     if (!rings_.back()->frames->is_bound()) {
         for (const auto& queue : queues_) queue->out->bind(now.index);
         open_rings(now.index, false);
+        hide(now.index);
     }
     // Before Linux 6.13 queues cannot share an interface that is down.
     for (size_t i = rings_.size() - queues_.size(); i < rings_.size(); ++i) {
@@ -162,6 +177,7 @@ void PacketSocketPort::close() {
     closed_ = true;
     for (const auto& queue : queues_) queue->out.reset();
     rings_.clear();
+    hiding_ = {};
 }
 
 }  // namespace millrace::io

@@ -8,6 +8,7 @@
 
 #include "millrace/io/kernel/block_ring.hpp"
 #include "millrace/io/kernel/followed_interface.hpp"
+#include "millrace/io/kernel/ingress_drop.hpp"
 #include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/kernel/send_queue.hpp"
 #include "millrace/io/kernel/slot_ring.hpp"
@@ -28,6 +29,7 @@ struct PacketSocketOptions {
     bool promiscuous = true;
     bool past_queueing = false;  ///< frames go to the driver, and not to the interface's queueing discipline
     Layout layout = Layout::buffers;
+    bool is_hidden = false;        ///< Linux itself sees nothing of what comes in
     bool keeps_uncut = true;       ///< frames that are yet to be cut stay so where they are wanted so
     uint32_t slots = 0;            ///< in each queue's ring; 0: 16 MiB of them, 4096 at most
     uint32_t max_frame_bytes = 0;  ///< 0: as the MTU is at start
@@ -46,6 +48,9 @@ public:
     /// Completes `info` and `pool` by what the interface is. Throws std::runtime_error when there is none, or no
     /// Ethernet on it.
     static void describe(PortInfo& info, PacketSocketOptions& options, PoolOptions& pool);
+
+    /// Why Linux sees what comes in though it was not to, when the port was made; empty: it does not.
+    const std::string& not_hidden() const { return not_hidden_; }
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
@@ -66,6 +71,7 @@ public:
     LinkState link() const override { return followed_.link(); }
     uint32_t mtu() const override { return followed_.mtu(); }
     std::array<uint8_t, 6> mac() const override { return followed_.mac(); }
+    bool linux_hears() const override { return !is_hidden_; }
     bool on_change(const std::function<void()>& told) override {
         followed_.on_change(told);
         return true;
@@ -115,6 +121,7 @@ private:
     static constexpr size_t kOutRuns = 4096;
 
     void open_rings(int interface, bool first);
+    std::string hide(int interface);
     ReceiveBlock take_blocks(uint16_t queue, uint32_t most);
     static void note_out(Queue& queue, Ring* ring, uint32_t frames);
     void update(const Interface& now);
@@ -135,11 +142,13 @@ private:
     PacketPool pool_;
     std::unique_ptr<PacketPool> uncut_pool_;  // null without `keeps_uncut`
     std::vector<std::unique_ptr<Queue>> queues_;
-    std::atomic<bool> closed_{false};
+    std::atomic<bool> closed_{false}, is_hidden_{false};
 
     // Of `followed_`, and of whoever asks for counters; never of a worker.
     std::vector<std::unique_ptr<Ring>> rings_;  // the last ones are at work, those before are left or will be
     int group_ = ReceiveRing::kNewGroup;
+    IngressDrop hiding_;
+    std::string not_hidden_;  // why
     mutable uint64_t missed_ = 0;
     PortCounters last_;
     FollowedInterface followed_;

@@ -6,7 +6,6 @@
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,22 +13,9 @@
 #include <cstring>
 #include <utility>
 
+#include "millrace/io/kernel/interface_request.hpp"
+
 namespace millrace::io {
-namespace {
-
-ifreq request_for(const std::string& name) {
-    ifreq request{};
-    name.copy(request.ifr_name, IFNAMSIZ - 1);
-    return request;
-}
-
-bool tell_kernel(unsigned long what, ifreq& request) {
-    const Descriptor any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    return ioctl(any.get(), what, &request) == 0;
-}
-
-}  // namespace
-
 TapInterface::TapInterface(TapOptions options, int descriptor, uint32_t most_mtu,
                            std::function<void(const std::string& message, const std::string& hint)> warn)
     : options_(std::move(options)), most_mtu_(most_mtu), warn_(std::move(warn)), descriptor_(descriptor),
@@ -76,31 +62,25 @@ void TapInterface::stand_for(const Port& port) {
         warn_("this kernel does not let '" + options_.interface + "' lose its link: " + std::strerror(errno),
               "it takes Linux 5.0; before that routes by it stay when the port's link is gone");
     take_mtu(std::min(port.mtu(), most_mtu_));
-    const bool takes_mac = options_.mac == TapOptions::Mac::automatic ? port.info().kind != "af_packet"
+    const bool takes_mac = options_.mac == TapOptions::Mac::automatic ? !port.linux_hears()
                                                                       : options_.mac == TapOptions::Mac::port;
     if (takes_mac) take_mac(port.mac());
-}
-
-bool TapInterface::write(std::span<const uint8_t> frame) const {
-    tun_pi header{};  // as DPDK's driver has it, which opens taps without IFF_NO_PI
-    const iovec parts[] = {{&header, sizeof header}, {const_cast<uint8_t*>(frame.data()), frame.size()}};
-    return writev(descriptor_, parts, 2) > 0;
 }
 
 void TapInterface::take_mtu(uint32_t mtu) {
     const Interface now = find_interface(options_.interface);
     const bool is_right = mtu == taken_mtu_ ? now.mtu <= mtu : now.mtu == mtu;
-    ifreq request = request_for(options_.interface);
+    ifreq request = request_of(options_.interface);
     request.ifr_mtu = static_cast<int>(mtu);
-    if (is_right || tell_kernel(SIOCSIFMTU, request)) taken_mtu_ = mtu;
+    if (is_right || ask_kernel(SIOCSIFMTU, request)) taken_mtu_ = mtu;
 }
 
 void TapInterface::take_mac(const std::array<uint8_t, 6>& mac) {
     if (mac == taken_mac_ || mac == std::array<uint8_t, 6>{}) return;
-    ifreq request = request_for(options_.interface);
+    ifreq request = request_of(options_.interface);
     request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
     std::copy(mac.begin(), mac.end(), request.ifr_hwaddr.sa_data);
-    if (tell_kernel(SIOCSIFHWADDR, request)) taken_mac_ = mac;
+    if (ask_kernel(SIOCSIFHWADDR, request)) taken_mac_ = mac;
 }
 
 }  // namespace millrace::io

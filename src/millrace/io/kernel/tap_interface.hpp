@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 
 #include "millrace/io/kernel/followed_interface.hpp"
@@ -37,8 +36,6 @@ public:
                  std::function<void(const std::string& message, const std::string& hint)> warn);
 
     void stand_for(const Port& port);
-    /// Hands Linux a frame that came in, as the driver does. Any thread, until `leave`.
-    bool write(std::span<const uint8_t> frame) const;
     /// The descriptor is not used from here on.
     void leave();
     FollowedInterface& followed() { return followed_; }

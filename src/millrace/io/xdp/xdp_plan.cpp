@@ -5,7 +5,7 @@
 namespace millrace::io {
 
 OpenPort plan_xdp(const PortPlan& plan) {
-    plan.only({"promiscuous", "descriptors", "mode"});
+    plan.only({"promiscuous", "descriptors", "mode", "linux"});
     XdpOptions options;
     options.interface = interface_name(plan.value);
     options.promiscuous = plan.options.boolean_or("promiscuous", true);

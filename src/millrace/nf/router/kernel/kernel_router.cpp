@@ -3,6 +3,9 @@
 #include <linux/if.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "millrace/nf/router/cpu.hpp"
 #include "millrace/nf/router/device.hpp"
@@ -33,12 +36,43 @@ std::string interface_name(const Config& key) {
     return name;
 }
 
+/// Linux takes part: it sends the first packets to each neighbour, and tells senders of errors.
+void warn_of_forwarding(const Config& kernel, const Reporter& warn) {
+    const auto is_set = [](std::string name) {
+        std::ranges::replace(name, '.', '/');
+        std::ifstream file("/proc/sys/" + name);
+        char value = 0;
+        return (file >> value) && value != '0';
+    };
+    std::vector<std::string> unset;
+    if (!is_set("net.ipv4.ip_forward")) unset.emplace_back("net.ipv4.ip_forward");
+    const bool has_ipv6 = std::ifstream("/proc/sys/net/ipv6/conf/all/disable_ipv6").good();
+    if (has_ipv6 && !is_set("net.ipv6.conf.all.disable_ipv6") && !is_set("net.ipv6.conf.all.forwarding"))
+        unset.emplace_back("net.ipv6.conf.all.forwarding");
+    for (const std::string& name : unset)
+        warn(kernel.diagnostic("Linux does not forward, and so the first packets to each neighbour are lost (" + name +
+                                   " is 0)",
+                               "sysctl -w " + name + "=1"));
+}
+
 }  // namespace
 
-KernelOptions read_kernel_options(const Config& options, const std::vector<std::string>& ports) {
-    options.only({"table", "interfaces"});
+KernelOptions read_kernel_options(const Config& options, const std::vector<std::string>& ports,
+                                  const std::vector<std::pair<std::string, uint16_t>>& linux_ports) {
     KernelOptions result;
-    if (const auto table = options.find("table")) result.table = read_table(*table);
+    if (options.is_scalar()) {
+        if (!options.boolean()) options.fail("'kernel: false' is not known", "give the router 'routes:' or a 'file:'");
+    } else {
+        options.only({"table", "interfaces"});
+        if (const auto table = options.find("table")) result.table = read_table(*table);
+    }
+    if (options.is_scalar() || !options.has("interfaces")) {
+        if (linux_ports.empty())
+            options.fail("no interface of Linux' stands for a port",
+                         "add 'linux: NAME' to the ports: a tap of that name is made for each");
+        result.interfaces = linux_ports;
+        return result;
+    }
     const Config interfaces = options.at("interfaces");
     for (const auto& [key, value] : interfaces.entries()) {
         const std::string name = interface_name(key);
@@ -56,7 +90,7 @@ KernelOptions read_kernel_options(const Config& options, const std::vector<std::
 KernelRouter::KernelRouter(const Config& options, const Environment& environment) {
     options.only({"kernel"});
     const Config kernel = options.at("kernel");
-    options_ = read_kernel_options(kernel, environment.ports);
+    options_ = read_kernel_options(kernel, environment.ports, environment.linux_ports);
     if (environment.live) {
         const auto* previous = dynamic_cast<const KernelRouter*>(environment.previous);
         if (previous != nullptr && previous->watch_ != nullptr && previous->options_ == options_) {
@@ -65,6 +99,7 @@ KernelRouter::KernelRouter(const Config& options, const Environment& environment
         } else {
             try {
                 watch_ = std::make_shared<KernelWatch>(options_, kernel.where(), environment.warn);
+                warn_of_forwarding(kernel, environment.warn);
             } catch (const std::runtime_error& error) {
                 kernel.fail(error.what());
             }

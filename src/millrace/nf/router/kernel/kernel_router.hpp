@@ -9,7 +9,8 @@
 namespace millrace::nf::router {
 
 /// Reads `kernel: {table, interfaces}`; `ports` are the port names by number. Throws ConfigError.
-KernelOptions read_kernel_options(const Config& options, const std::vector<std::string>& ports);
+KernelOptions read_kernel_options(const Config& options, const std::vector<std::string>& ports,
+                                  const std::vector<std::pair<std::string, uint16_t>>& linux_ports);
 
 /// One generation: the kernel's tables at one moment. Only where packets will flow (Environment::live) is the kernel
 /// asked; elsewhere there is no route.
