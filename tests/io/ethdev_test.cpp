@@ -11,26 +11,6 @@ namespace {
 
 using namespace test;
 
-TEST(TapPort, GivesTheKernelAnInterfaceAndTakesItAway) {
-    if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/net/tun";
-    IN_OWN_NETWORK([] {
-        const std::string source = "{ source: { count: 100, size: [64, 1000] } }";
-        const auto made = ports("in: " + source +
-                                "\na: { tap: mill0 }\nb: { af_packet: lo }\nout: { sink: { keep: 1000 } }\n");
-        ASSERT_EQ(run("ip link set mill0 up"), "");
-        auto watcher = ports("b: { af_packet: mill0 }\n");
-        // What the tap port sends, the kernel receives on the interface; and the other way round.
-        send_and_fetch(*made[0], *made[1], *watcher[0], *made[3], 100);
-        expect_same_frames(dynamic_cast<SinkPort&>(*made[3]).sample(), source, 100);
-        const auto back = ports("in: " + source + "\nout: { sink: { keep: 1000 } }\n");
-        send_and_fetch(*back[0], *watcher[0], *made[1], *back[1], 100);
-        EXPECT_EQ(dynamic_cast<SinkPort&>(*back[1]).sample().size(), 100u);
-        watcher.clear();
-        made[1]->close();
-        EXPECT_NE(run("ip link show mill0").find("does not exist"), std::string::npos);
-    });
-}
-
 TEST(DpdkPort, RunsAnyVirtualDeviceOfDpdk) {
     const std::string source = "{ source: { count: 300 } }";
     const auto made = ports("in: " + source +

@@ -40,8 +40,8 @@ two_hosts() {
 routed() {
     ip -n "$1" route add default via "$2" && ip -n "$1" neigh replace "$2" lladdr "$3" dev eth0 nud permanent
 }
-# routed_hosts CLIENT ADDRESS MIDDLE SERVER ADDRESS: two_hosts with an IPv4 address (/24) each, whose way to the other is
-# the first address of its network.
+# routed_hosts CLIENT ADDRESS MIDDLE SERVER ADDRESS: two_hosts with an IPv4 address (/24) each, whose way to the other
+# is the first address of its network.
 routed_hosts() {
     two_hosts "$1" "$3" "$4" || return 1
     ip -n "$1" address add "$2" dev eth0 && ip -n "$4" address add "$5" dev eth0 || return 1

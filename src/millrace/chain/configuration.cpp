@@ -126,29 +126,27 @@ private:
     void read_ports() {
         const auto ports = root_.find("ports");
         if (!ports) root_.fail("'ports' is missing", "a chain needs at least a port to receive from");
-        result_.linux_ports = find_linux_ports(*ports);
-        result_.ports = with_taps(*ports, result_.linux_ports);
-        for (const auto& [name, options] : result_.ports->entries())
-            result_.port_names.push_back(name_of(name, "a port"));
+        for (const auto& [name, options] : ports->entries()) result_.port_names.push_back(name_of(name, "a port"));
         if (result_.port_names.empty()) ports->fail("there is no port here");
+        attempt([&] { read_linux_ports(*ports); });
         if (result_.port_names.size() >= kNoPort) ports->fail("too many ports");
-        taps_ = taps_by_port(result_.linux_ports, result_.port_names.size());
+        port_names_ = std::make_shared<const std::vector<std::string>>(result_.port_names);
+    }
+
+    /// Their taps are ports behind the others.
+    void read_linux_ports(const Config& ports) {
+        std::vector<LinuxPort> found = find_linux_ports(ports);
+        result_.ports = with_taps(ports, found);
+        for (const LinuxPort& linux_port : found) result_.port_names.push_back(linux_port.interface);
+        taps_ = taps_by_port(found, result_.port_names.size());
+        result_.linux_ports = std::move(found);
     }
 
     void read_chains() {
         const auto chains = root_.find("chains");
         if (!chains || chains->entries().empty())
             (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
-        auto entries = chains->entries();
-        for (const LinuxPort& linux_port : result_.linux_ports) {
-            const auto added = chain_to(linux_port, result_.port_names[linux_port.port]);
-            for (const auto& [name, options] : entries)
-                if (name.text() == added.first.text())
-                    name.fail("chain '" + name.text() + "' is the one that 'linux:' of port '" +
-                                  result_.port_names[linux_port.port] + "' adds",
-                              "take it out, or give it another name");
-            entries.push_back(added);
-        }
+        const auto entries = with_chains(chains->entries(), result_.linux_ports, result_.port_names);
         for (const auto& [name, options] : entries) {
             chain_names_.push_back(name_of(name, "a chain"));
             if (chain_names_.back().front() == '(')
@@ -160,8 +158,7 @@ private:
         size_t done = 0, total = 0;
         for (const auto& [name, options] : entries)
             if (options.is_map() && options.has("nfs")) total += options.at("nfs").items().size();
-        for (const auto& entry : entries)
-            attempt([&] { read_chain(entry.first, entry.second, done, total); });
+        for (const auto& entry : entries) attempt([&] { read_chain(entry.first, entry.second, done, total); });
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
@@ -172,7 +169,7 @@ private:
         auto program = std::make_shared<Program>();
         program->name = program->whole = name.text();
         program->where = name.where();
-        program->port_names = std::make_shared<const std::vector<std::string>>(result_.port_names);
+        program->port_names = port_names_;
         program->generation = result_.generation;
         program->taps = taps_;
         program->index = static_cast<uint16_t>(std::find(chain_names_.begin(), chain_names_.end(), name.text()) -
@@ -288,8 +285,7 @@ private:
         environment.chain_name = program.name;
         environment.output_folder = result_.output_folder;
         environment.ports = result_.port_names;
-        for (const LinuxPort& linux_port : result_.linux_ports)
-            environment.linux_ports.emplace_back(linux_port.interface, linux_port.port);
+        environment.linux_ports = interfaces_of(result_.linux_ports);
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";
         environment.live = options_.live;
@@ -375,6 +371,7 @@ private:
     std::optional<nf::Catalogue> functions_;
     Configuration result_;
     std::vector<std::string> chain_names_;
+    std::shared_ptr<const std::vector<std::string>> port_names_ = std::make_shared<std::vector<std::string>>();
     std::shared_ptr<const std::vector<uint16_t>> taps_;
     std::map<uint16_t, std::string> input_of_;
     std::map<std::string, std::string> chain_of_tenant_;  // that it has a function in

@@ -21,11 +21,18 @@ struct LinuxPort {
 /// Those of a `ports:` map, in its order. Throws ConfigError with all mistakes.
 std::vector<LinuxPort> find_linux_ports(const Config& ports);
 
-/// The map with their taps as ports behind the others, each by the name of its interface.
+/// The map with their taps as ports behind the others, each by the name of its interface. Throws ConfigError where a
+/// port is called so already.
 Config with_taps(const Config& ports, const std::vector<LinuxPort>& linux_ports);
 
-/// Name and options of the chain that sends by the port what Linux sends by the interface.
-std::pair<Config, Config> chain_to(const LinuxPort& linux_port, const std::string& port_name);
+/// Names and options of chains, and behind them one for each of these ports: it sends by the port what Linux sends by
+/// the interface. Throws ConfigError where one is called so already.
+std::vector<std::pair<Config, Config>> with_chains(std::vector<std::pair<Config, Config>> chains,
+                                                   const std::vector<LinuxPort>& linux_ports,
+                                                   const std::vector<std::string>& port_names);
+
+/// Interfaces, and the numbers of the ports that they stand for: nf::Environment::linux_ports.
+std::vector<std::pair<std::string, uint16_t>> interfaces_of(const std::vector<LinuxPort>& linux_ports);
 
 /// By port number, for so many ports: the tap that stands for the port, or kNoPort. Null where there is none.
 std::shared_ptr<const std::vector<uint16_t>> taps_by_port(const std::vector<LinuxPort>& linux_ports, size_t ports);

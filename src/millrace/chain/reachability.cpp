@@ -66,9 +66,8 @@ namespace {
 /// any port that a tap stands for.
 bool has_punt_port(const Program& program) {
     if (program.punt_port != kNoPort || (program.taps != nullptr && program.inputs.empty())) return true;
-    return program.taps != nullptr && std::ranges::all_of(program.inputs, [&](uint16_t port) {
-               return program.punt_port_of(port) != kNoPort;
-           });
+    return program.taps != nullptr &&
+           std::ranges::all_of(program.inputs, [&](uint16_t port) { return program.punt_port_of(port) != kNoPort; });
 }
 
 }  // namespace
@@ -83,11 +82,12 @@ std::vector<Diagnostic> lost_punts(const Configuration& configuration) {
                 if (node.targets[i].kind == Target::Kind::punt && node.nf->needs_punt_port(i))
                     outcomes += (outcomes.empty() ? "" : ", ") + node.type->outcomes[i].name;
             if (outcomes.empty()) continue;
-            warnings.push_back({node.where,
-                                "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
-                                    "' punts are dropped (" + outcomes + ")",
-                                "add 'punt: PORT' to the chain or 'linux: NAME' to its ports, or say by 'on:' where they go, such "
-                                "as drop"});
+            warnings.push_back(
+                {node.where,
+                 "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
+                     "' punts are dropped (" + outcomes + ")",
+                 "add 'punt: PORT' to the chain or 'linux: NAME' to its ports, or say by 'on:' where they go, such "
+                 "as drop"});
         }
     }
     return warnings;

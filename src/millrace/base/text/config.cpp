@@ -90,6 +90,13 @@ bool Config::is_list() const { return value_->node.IsSequence(); }
 bool Config::is_scalar() const { return value_->node.IsScalar(); }
 bool Config::is_null() const { return value_->node.IsNull() || !value_->node.IsDefined(); }
 
+/// Of a key; of one that was made (`as`), its map's.
+template <class Node>
+auto Config::place_of(const Node& key) const {
+    const auto own = key.Mark();
+    return own.is_null() ? value_->mark : own;
+}
+
 bool Config::has(const std::string& key) const { return find(key).has_value(); }
 
 Config Config::at(const std::string& key) const {
@@ -108,7 +115,7 @@ std::optional<Config> Config::find(const std::string& key) const {
         if (!entry.first.IsScalar() && !entry.first.IsNull()) entries();
         names.push_back(entry.first.IsNull() ? std::string_view("null") : entry.first.Scalar());
         if (names.back() == key)
-            found = Config(std::make_shared<const Value>(entry.second, value_->file, entry.first.Mark()));
+            found = Config(std::make_shared<const Value>(entry.second, value_->file, place_of(entry.first)));
     }
     std::sort(names.begin(), names.end());
     if (std::adjacent_find(names.begin(), names.end()) != names.end()) entries();
@@ -123,9 +130,9 @@ std::vector<std::pair<Config, Config>> Config::entries() const {
     for (const auto& entry : value_->node) {
         // YAML reads a bare `null` as nothing; where it is a key (a port's kind) it is a word.
         Config key(std::make_shared<const Value>(entry.first.IsNull() ? YAML::Node("null") : YAML::Node(entry.first),
-                                                 value_->file, entry.first.Mark()));
+                                                 value_->file, place_of(entry.first)));
         if (!seen.insert(key.text()).second) key.fail("'" + key.text() + "' is given twice", "keep one of them");
-        Config value(std::make_shared<const Value>(entry.second, value_->file, entry.first.Mark()));
+        Config value(std::make_shared<const Value>(entry.second, value_->file, place_of(entry.first)));
         result.emplace_back(std::move(key), std::move(value));
     }
     return result;

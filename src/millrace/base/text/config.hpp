@@ -84,6 +84,8 @@ private:
     /// What the YAML library makes of it. Its headers stay out of this one, which every network function includes: they
     /// take a compiler longer than most functions do.
     struct Value;
+    template <class Node>
+    auto place_of(const Node& key) const;
     explicit Config(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
     std::shared_ptr<const Value> value_;
 };

@@ -33,8 +33,7 @@ std::string target_text(const chain::Configuration& configuration, const chain::
         case Kind::chain: return "chain " + configuration.chains[target.value]->name;
         case Kind::drop: return "drop";
         case Kind::punt:
-            if (program.punt_port != kNoPort)
-                return "punt (port " + configuration.port_names[program.punt_port] + ")";
+            if (program.punt_port != kNoPort) return "punt (port " + configuration.port_names[program.punt_port] + ")";
             return program.taps != nullptr ? "punt (to Linux, by the port where it came in)" : "punt";
     }
     return {};

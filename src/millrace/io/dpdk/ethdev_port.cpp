@@ -52,6 +52,14 @@ uint16_t attach(const std::string& device) {
                              "; 'millrace doctor' lists devices, drivers and rights");
 }
 
+/// The key of the receive-side hash for which both directions of a flow have the same one: 16 bits over and over.
+/// Shinae Woo, KyoungSoo Park, *Scalable TCP Session Monitoring with Symmetric Receive-side Scaling* (KAIST, 2012).
+std::vector<uint8_t> symmetric_hash_key(size_t bytes) {
+    std::vector<uint8_t> key(bytes);
+    for (size_t i = 0; i < bytes; ++i) key[i] = i % 2 == 0 ? 0x6d : 0x5a;
+    return key;
+}
+
 void detach(uint16_t id) {
     rte_eth_dev_info info{};
     rte_device* device = rte_eth_dev_info_get(id, &info) == 0 ? info.device : nullptr;
@@ -122,7 +130,12 @@ void EthdevPort::start(const EthdevOptions& options, bool with_interrupts) {
     rte_eth_conf conf{};
     conf.rxmode.mtu = info_.mtu;
     conf.intr_conf.rxq = with_interrupts ? 1 : 0;
+    std::vector<uint8_t> key = symmetric_hash_key(device.hash_key_size);
     if (info_.receive_queues > 1 && device.flow_type_rss_offloads != 0) {
+        if (!key.empty()) {
+            conf.rx_adv_conf.rss_conf.rss_key = key.data();
+            conf.rx_adv_conf.rss_conf.rss_key_len = static_cast<uint8_t>(key.size());
+        }
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) &
                                            device.flow_type_rss_offloads;

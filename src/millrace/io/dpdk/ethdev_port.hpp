@@ -23,8 +23,8 @@ struct EthdevOptions {
 
 /// Attaches the device when made and detaches it when closed. No offload is on: frames arrive with their VLAN
 /// tags and checksums as on the wire, and leave as they are. With several queues, RSS spreads flows by IP
-/// addresses and ports where the device can. Frames in several segments (longer than the buffers) are dropped
-/// as `too-long`. Times are those of the receiving burst.
+/// addresses and ports where the device can, both directions of a flow to the same queue. Frames in several segments
+/// (longer than the buffers) are dropped as `too-long`. Times are those of the receiving burst.
 class EthdevPort : public Port {
 public:
     /// Throws std::runtime_error with what the device or DPDK says.

@@ -8,7 +8,7 @@ namespace millrace::io {
 
 void FollowedInterface::follow(std::function<void(const Interface&)> changed) {
     changed_ = std::move(changed);
-    watch_ = std::make_unique<InterfaceWatch>([this] { update(); });
+    watch_ = std::make_unique<InterfaceWatch>(name_, [this] { update(); });
 }
 
 void FollowedInterface::leave() {

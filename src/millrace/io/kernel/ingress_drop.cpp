@@ -34,7 +34,8 @@ IngressDrop::IngressDrop(int interface) {
         int16_t offset;
         int32_t value;
     };
-    const std::array<Instruction, 2> code{{{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, TC_ACT_SHOT}, {BPF_JMP | BPF_EXIT, 0, 0, 0}}};
+    const std::array<Instruction, 2> code{
+        {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, TC_ACT_SHOT}, {BPF_JMP | BPF_EXIT, 0, 0, 0}}};
     bpf_attr request{};
     request.prog_type = BPF_PROG_TYPE_SCHED_CLS;
     request.insns = reinterpret_cast<uintptr_t>(code.data());

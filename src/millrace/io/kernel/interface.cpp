@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "millrace/base/netlink.hpp"
 #include "millrace/io/kernel/interface_request.hpp"
@@ -191,10 +192,11 @@ std::string interface_name(const Config& value) {
     return name;
 }
 
-InterfaceWatch::InterfaceWatch(std::function<void()> changed)
-    : changed_(std::move(changed)), events_(open_event_socket()), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+InterfaceWatch::InterfaceWatch(std::string name, std::function<void()> changed)
+    : name_(std::move(name)), changed_(std::move(changed)), events_(open_event_socket()),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (stop_.get() < 0) throw std::runtime_error(std::string("no event descriptor: ") + std::strerror(errno));
-    changed_();
+    tell();
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "interfaces");
 }
@@ -206,14 +208,41 @@ InterfaceWatch::~InterfaceWatch() {
     thread_.join();
 }
 
+void InterfaceWatch::tell() {
+    index_ = static_cast<int>(if_nametoindex(name_.c_str()));
+    changed_();
+}
+
+/// Whether one of the messages is of the interface, which may have got its name by it, or lost it. One that breaks off
+/// may be.
+bool InterfaceWatch::is_of_it(std::span<const uint8_t> messages) const {
+    bool is_of_it = false;
+    const bool is_whole = netlink::for_each_message(messages, [&](const nlmsghdr&, netlink::Bytes body) {
+        const auto link = netlink::read<ifinfomsg>(body);
+        is_of_it |= !link || link->ifi_index == index_;
+        netlink::for_each_attribute(netlink::behind(body, sizeof(ifinfomsg)), [&](int type, netlink::Bytes value) {
+            const auto* const text = reinterpret_cast<const char*>(value.data());
+            is_of_it |= type == IFLA_IFNAME && name_ == std::string_view(text, strnlen(text, value.size()));
+            return true;
+        });
+    });
+    return is_of_it || !is_whole;
+}
+
 void InterfaceWatch::run() {
     pollfd waiting[] = {{events_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     while (poll(waiting, 2, -1) >= 0 || errno == EINTR) {
         if (waiting[1].revents != 0) return;
         // What has changed is asked for by name, so that a message which was lost does no harm.
-        char message[8192];
-        while (recv(events_.get(), message, sizeof message, 0) > 0 || errno == ENOBUFS) errno = 0;
-        changed_();
+        alignas(nlmsghdr) uint8_t messages[8192];
+        bool is_of_it_now = false;
+        for (ssize_t bytes = 0; bytes >= 0 || errno == ENOBUFS;) {
+            errno = 0;
+            bytes = recv(events_.get(), messages, sizeof messages, 0);
+            if (bytes > 0) is_of_it_now |= is_of_it({messages, static_cast<size_t>(bytes)});
+            else is_of_it_now |= errno == ENOBUFS;
+        }
+        if (is_of_it_now) tell();
     }
 }
 

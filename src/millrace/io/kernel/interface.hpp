@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,18 +81,24 @@ bool make_promiscuous(int packet_socket, int interface);
 /// The interface's name that `value` is. Throws ConfigError for what no interface can be called.
 std::string interface_name(const Config& value);
 
-/// Calls `changed` whenever an interface of this network namespace comes, goes or changes, from a thread of its own,
-/// which sleeps in between. The first call comes at once. Throws std::runtime_error when the kernel does not tell.
+/// Calls `changed` whenever the interface of this name in this network namespace comes, goes or changes, from a thread
+/// of its own, which sleeps in between. The first call comes at once. Throws std::runtime_error when the kernel does
+/// not tell.
 class InterfaceWatch {
 public:
-    explicit InterfaceWatch(std::function<void()> changed);
+    InterfaceWatch(std::string name, std::function<void()> changed);
     ~InterfaceWatch();
     InterfaceWatch(const InterfaceWatch&) = delete;
     InterfaceWatch& operator=(const InterfaceWatch&) = delete;
 
 private:
     void run();
-    std::function<void()> changed_;
+    bool is_of_it(std::span<const uint8_t> messages) const;
+    void tell();
+
+    const std::string name_;
+    const std::function<void()> changed_;
+    int index_ = 0;  // the interface's, when it was last looked at
     Descriptor events_, stop_;
     std::thread thread_;
 };

@@ -1,4 +1,5 @@
-// Telling workers that poll which of their queues have something to read, without a system call for those that have not.
+// Telling workers that poll which of their queues have something to read, without a system call for those that have
+// not.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,7 @@ public:
 
     // The queue's reader alone.
     /// Whether something came since `is_empty`. Then the queue is to be read until it is empty.
-    bool take(size_t queue) {
-        return noted_[queue].load(std::memory_order_relaxed) && noted_[queue].exchange(false);
-    }
+    bool take(size_t queue) { return noted_[queue].load(std::memory_order_relaxed) && noted_[queue].exchange(false); }
     /// It has been read until nothing was left.
     void is_empty(size_t queue);
 

@@ -85,7 +85,7 @@ TapPort::Read TapPort::read_frame(uint16_t number) {
     if (bytes < 0) return errno == EINTR ? Read::useless : Read::nothing;
     if (bytes < static_cast<ssize_t>(eth::kHeaderBytes) || bytes > static_cast<ssize_t>(pool_.max_frame_bytes())) {
         receiving(number).drop(bytes < static_cast<ssize_t>(eth::kHeaderBytes) ? PortDrop::too_short
-                                                                              : PortDrop::too_long);
+                                                                               : PortDrop::too_long);
         return Read::useless;
     }
     queue.next->data_len = static_cast<uint16_t>(bytes);

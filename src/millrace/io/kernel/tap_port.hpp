@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "millrace/io/kernel/readable_queues.hpp"
 #include "millrace/io/kernel/tap_interface.hpp"
 #include "millrace/io/port.hpp"
+#include "millrace/io/wake_event.hpp"
 
 namespace millrace::io {
 

@@ -50,9 +50,9 @@ void warn_of_forwarding(const Config& kernel, const Reporter& warn) {
     if (has_ipv6 && !is_set("net.ipv6.conf.all.disable_ipv6") && !is_set("net.ipv6.conf.all.forwarding"))
         unset.emplace_back("net.ipv6.conf.all.forwarding");
     for (const std::string& name : unset)
-        warn(kernel.diagnostic("Linux does not forward, and so the first packets to each neighbour are lost (" + name +
-                                   " is 0)",
-                               "sysctl -w " + name + "=1"));
+        warn(kernel.diagnostic(
+            "Linux does not forward, and so the first packets to each neighbour are lost (" + name + " is 0)",
+            "sysctl -w " + name + "=1"));
 }
 
 }  // namespace
