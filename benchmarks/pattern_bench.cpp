@@ -10,7 +10,7 @@
 #include <random>
 
 #include "millrace/base/files/file.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 
 namespace {
 

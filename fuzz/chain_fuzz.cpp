@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lab/compared/comparison.hpp"
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"

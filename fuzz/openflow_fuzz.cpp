@@ -2,8 +2,8 @@
 // switch can have.
 #include <cstdlib>
 
-#include "millrace/openflow/actions.hpp"
-#include "millrace/openflow/session.hpp"
+#include "millrace/openflow/session/session.hpp"
+#include "millrace/openflow/wire/actions.hpp"
 
 using namespace millrace;
 using namespace millrace::openflow;

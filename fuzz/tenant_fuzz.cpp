@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "millrace/tenancy/door.hpp"
+#include "millrace/tenancy/manager/door.hpp"
 
 namespace {
 

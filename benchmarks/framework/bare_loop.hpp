@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "millrace/io/memory/pool.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 #include "lab/workload.hpp"
 
 namespace millrace::lab {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "bare_loop.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/io/sink_port.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "millrace/chain/shared_device.hpp"
+#include "millrace/chain/promises/shared_device.hpp"
 
 namespace millrace::lab {
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/worker.hpp"
 

@@ -13,7 +13,7 @@
 #include "millrace/exec/report/counters.hpp"
 #include "lab/compared/comparison.hpp"
 #include "lab/compared/master_worker.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/sink_port.hpp"
 #include "millrace/io/source/source_port.hpp"
 

@@ -11,10 +11,10 @@
 
 #include "millrace/base/eal.hpp"
 #include "lab/transfer/bus.hpp"
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "lab/chain_profile.hpp"
-#include "millrace/chain/classified.hpp"
-#include "millrace/chain/parts.hpp"
+#include "millrace/chain/classification/classified.hpp"
+#include "millrace/chain/tenants/parts.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/open.hpp"
 

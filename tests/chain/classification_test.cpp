@@ -1,5 +1,5 @@
 // The classification table against a walk through its lines, one after the other.
-#include "millrace/chain/classification.hpp"
+#include "millrace/chain/classification/classification.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The field plan: known plans, and a model in which every field is a version number on either side of the bus.
-#include "millrace/chain/field_plan.hpp"
+#include "millrace/chain/frames/field_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Promises of chains, read from YAML.
-#include "millrace/chain/promise.hpp"
+#include "millrace/chain/promises/promise.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // `reassemble:` of a chain: what it may say, and which chains it has an effect on.
-#include "millrace/chain/reassembly.hpp"
+#include "millrace/chain/frames/reassembly.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Who has room on a device for what was promised, by a profile that is made up; and what is said to those who have not.
-#include "millrace/chain/shared_device.hpp"
+#include "millrace/chain/promises/shared_device.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which ports' frames may come without having been cut into those of the wire.
-#include "millrace/chain/uncut_frames.hpp"
+#include "millrace/chain/frames/uncut_frames.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a field plan saves is measured against chains that have none.
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <set>
 
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/offload/chains/chain_queue.hpp"
 #include "support/device_work.hpp"

@@ -6,7 +6,7 @@
 
 #include "exec/wild/device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/nf.hpp"

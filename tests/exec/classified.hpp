@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/io/sink_port.hpp"
 #include "support/test_chain.hpp"

@@ -7,7 +7,7 @@
 #include "exec/alternating.hpp"
 #include "exec/classified.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/test_chain.hpp"
 #include "support/end_of_run.hpp"
 

@@ -12,7 +12,7 @@
 #include "io/network.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/nftest/packets/frame_pool.hpp"
 #include "support/end_of_run.hpp"

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/base/files/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"

@@ -11,7 +11,7 @@
 
 #include "millrace/nftest/listener.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/test_chain.hpp"
 #include "support/end_of_run.hpp"
 

@@ -12,7 +12,7 @@
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/devices.hpp"
 #include "support/test_chain.hpp"

@@ -5,7 +5,7 @@
 #include "exec/alternating.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "support/end_of_run.hpp"
 #include "support/engine_runner.hpp"

@@ -9,7 +9,7 @@
 
 #include "millrace/base/eal.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/wake_event.hpp"
 #include "support/end_of_run.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/source/source_port.hpp"
 #include "support/end_of_run.hpp"
 #include "support/devices.hpp"

@@ -11,7 +11,7 @@
 #include "millrace/base/eal.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/source/source_port.hpp"
 #include "support/test_chain.hpp"
 #include "support/end_of_run.hpp"

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/engine_runner.hpp"
 

@@ -6,7 +6,7 @@
 #include "lab/compared/master_worker.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/io/memory/frame_ring.hpp"
 #include "support/test_chain.hpp"

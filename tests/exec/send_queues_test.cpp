@@ -1,6 +1,6 @@
 // Packets wait for ports in their order, are counted by who sends them when a port takes them, and are dropped by name
 // when it takes none for too long.
-#include "millrace/exec/worker/send_queues.hpp"
+#include "millrace/exec/egress/send_queues.hpp"
 
 #include <gtest/gtest.h>
 

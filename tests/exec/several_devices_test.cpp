@@ -6,7 +6,7 @@
 
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "exec/alternating.hpp"
 #include "support/test_chain.hpp"

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"

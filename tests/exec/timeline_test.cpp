@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/device_work.hpp"
 #include "support/devices.hpp"
 

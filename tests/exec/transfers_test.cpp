@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/alternating.hpp"
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"

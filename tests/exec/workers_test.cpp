@@ -7,7 +7,7 @@
 #include "exec/alternating.hpp"
 #include "lab/compared/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "support/test_chain.hpp"
 #include "support/end_of_run.hpp"

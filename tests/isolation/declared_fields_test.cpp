@@ -9,7 +9,7 @@
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/rewrite.hpp"
-#include "millrace/tenancy/fields.hpp"
+#include "millrace/tenancy/exchange/fields.hpp"
 
 namespace millrace::isolation {
 namespace {

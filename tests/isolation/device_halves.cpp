@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "millrace/nftest/nf_runner.hpp"
-#include "millrace/device/cuda/nf_source.hpp"
+#include "millrace/device/cuda/compile/nf_source.hpp"
 #include "millrace/isolation/rewrite.hpp"
 #include "millrace/nf/variant.hpp"
 #include "support/data.hpp"

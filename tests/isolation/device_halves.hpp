@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "isolation/interpreter/machine.hpp"
-#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/compile/compiler.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/packet_builder.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "isolation/device_halves.hpp"
 #include "isolation/hostile_corpus.hpp"
-#include "millrace/device/cuda/nf_source.hpp"
+#include "millrace/device/cuda/compile/nf_source.hpp"
 #include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"

@@ -1,5 +1,5 @@
 // Bundles: changes that come in together, or not at all.
-#include "millrace/openflow/bundles.hpp"
+#include "millrace/openflow/session/bundles.hpp"
 #include "openflow/conversation.hpp"
 #include "openflow/flow_messages.hpp"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "millrace/nf/switch/text/match_field.hpp"
-#include "millrace/openflow/session.hpp"
+#include "millrace/openflow/session/session.hpp"
 
 namespace millrace::test {
 

@@ -1,7 +1,7 @@
 // What a controller asks of tables, meters and groups beyond the first table; the messages are os-ken's.
 #include "openflow/conversation.hpp"
 #include "millrace/nf/switch/text/flow_parser.hpp"
-#include "millrace/openflow/actions.hpp"
+#include "millrace/openflow/wire/actions.hpp"
 #include "openflow/pipeline_messages.hpp"
 
 namespace millrace::test {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::show {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/device_work.hpp"
 
 namespace millrace::test {

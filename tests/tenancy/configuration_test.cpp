@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/chain/parts.hpp"
+#include "millrace/chain/tenants/parts.hpp"
 #include "millrace/device/device.hpp"
-#include "millrace/tenancy/manager.hpp"
+#include "millrace/tenancy/manager/manager.hpp"
 
 namespace millrace::chain {
 namespace {

@@ -10,7 +10,7 @@
 #include "lab/compared/forwarding_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/show/socket_file.hpp"
-#include "millrace/tenancy/placer.hpp"
+#include "millrace/tenancy/manager/placer.hpp"
 #include "tenancy/on_the_gpu.hpp"
 #include "tenancy/support.hpp"
 

@@ -1,9 +1,9 @@
 // Network functions of tenants give the packets that they give in a chain.
 #include <gtest/gtest.h>
 
-#include "millrace/tenancy/engine.hpp"
-#include "millrace/tenancy/fields.hpp"
-#include "millrace/tenancy/function_host.hpp"
+#include "millrace/tenancy/manager/engine.hpp"
+#include "millrace/tenancy/exchange/fields.hpp"
+#include "millrace/tenancy/member/function_host.hpp"
 #include "millrace/packet/parse.hpp"
 #include "support/engine_runner.hpp"
 #include "support/sizes.hpp"

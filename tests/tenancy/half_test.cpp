@@ -10,8 +10,8 @@
 #include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/show/socket_file.hpp"
-#include "millrace/tenancy/half.hpp"
-#include "millrace/tenancy/placer.hpp"
+#include "millrace/tenancy/gpu/half.hpp"
+#include "millrace/tenancy/manager/placer.hpp"
 #include "tenancy/support.hpp"
 
 namespace millrace::tenancy {

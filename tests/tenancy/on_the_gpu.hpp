@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/compile/compiler.hpp"
 #include "millrace/nf/variant.hpp"
-#include "millrace/tenancy/confined.hpp"
-#include "millrace/tenancy/fields.hpp"
-#include "millrace/tenancy/function_host.hpp"
+#include "millrace/tenancy/exchange/fields.hpp"
+#include "millrace/tenancy/gpu/confined.hpp"
+#include "millrace/tenancy/member/function_host.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
 #include "tenancy/support.hpp"

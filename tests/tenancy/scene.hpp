@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/port.hpp"
-#include "millrace/tenancy/manager.hpp"
+#include "millrace/tenancy/manager/manager.hpp"
 #include "support/end_of_run.hpp"
 #include "tenancy/support.hpp"
 

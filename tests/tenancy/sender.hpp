@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "millrace/tenancy/half.hpp"
-#include "millrace/tenancy/member.hpp"
+#include "millrace/tenancy/gpu/half.hpp"
+#include "millrace/tenancy/member/member.hpp"
 
 namespace millrace::tenancy::test {
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "millrace/tenancy/function_host.hpp"
+#include "millrace/tenancy/member/function_host.hpp"
 
 namespace millrace::tenancy::test {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/tenancy/door.hpp"
-#include "millrace/tenancy/member.hpp"
+#include "millrace/tenancy/manager/door.hpp"
+#include "millrace/tenancy/member/member.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace::tenancy::test {

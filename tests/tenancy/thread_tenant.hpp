@@ -5,9 +5,9 @@
 #include <string>
 #include <thread>
 
-#include "millrace/tenancy/function_host.hpp"
-#include "millrace/tenancy/member.hpp"
-#include "millrace/tenancy/offering.hpp"
+#include "millrace/tenancy/member/function_host.hpp"
+#include "millrace/tenancy/member/member.hpp"
+#include "millrace/tenancy/member/offering.hpp"
 
 namespace millrace::tenancy::test {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 
 namespace millrace::lab {
 

@@ -6,7 +6,7 @@
 
 #include "lab/tenants/tenant_bench.hpp"
 #include "millrace/isolation/report.hpp"
-#include "millrace/tenancy/function_host.hpp"
+#include "millrace/tenancy/member/function_host.hpp"
 
 namespace millrace::lab {
 

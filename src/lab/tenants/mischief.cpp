@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "millrace/tenancy/half.hpp"
-#include "millrace/tenancy/member.hpp"
+#include "millrace/tenancy/gpu/half.hpp"
+#include "millrace/tenancy/member/member.hpp"
 
 namespace millrace::lab {
 namespace {

@@ -13,7 +13,7 @@
 #include "lab/clock.hpp"
 #include "lab/measure.hpp"
 #include "millrace/exec/promises/promise_watch.hpp"
-#include "millrace/tenancy/manager.hpp"
+#include "millrace/tenancy/manager/manager.hpp"
 
 namespace millrace::lab {
 

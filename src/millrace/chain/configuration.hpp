@@ -9,13 +9,13 @@
 
 #include "millrace/base/text/config.hpp"
 #include "millrace/base/files/file_ledger.hpp"
-#include "millrace/chain/classification.hpp"
+#include "millrace/chain/classification/classification.hpp"
 #include "millrace/base/device_names.hpp"
 #include "millrace/chain/linux_ports.hpp"
 #include "millrace/chain/program.hpp"
-#include "millrace/chain/promise.hpp"
+#include "millrace/chain/promises/promise.hpp"
 #include "millrace/chain/siblings.hpp"
-#include "millrace/chain/tenant.hpp"
+#include "millrace/chain/tenants/tenant.hpp"
 #include "millrace/schedule/plan.hpp"
 
 namespace millrace::chain {

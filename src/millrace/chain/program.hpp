@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/chain/field_plan.hpp"
-#include "millrace/chain/reassembly.hpp"
+#include "millrace/chain/frames/field_plan.hpp"
+#include "millrace/chain/frames/reassembly.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/packet/target.hpp"
 #include "millrace/schedule/gpu_share.hpp"

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "millrace/nftest/checked_run.hpp"
-#include "millrace/chain/whole_frames.hpp"
+#include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/commands.hpp"
@@ -24,7 +24,7 @@
 #include "millrace/openflow/agent.hpp"
 #include "millrace/show/answers.hpp"
 #include "millrace/show/server.hpp"
-#include "millrace/tenancy/manager.hpp"
+#include "millrace/tenancy/manager/manager.hpp"
 
 namespace millrace::cli {
 namespace {

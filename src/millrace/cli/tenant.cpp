@@ -11,7 +11,7 @@
 #include "millrace/cli/process/signals.hpp"
 #include "millrace/cli/text/table.hpp"
 #include "millrace/nf/plugin.hpp"
-#include "millrace/tenancy/offering.hpp"
+#include "millrace/tenancy/member/offering.hpp"
 
 namespace millrace::cli {
 namespace {

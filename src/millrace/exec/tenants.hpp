@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/chain/shared_device.hpp"
+#include "millrace/chain/promises/shared_device.hpp"
 #include "millrace/device/device.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/promises/promise_report.hpp"

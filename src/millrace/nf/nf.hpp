@@ -208,7 +208,7 @@ struct Type {
     CommitFunction commit = nullptr;
     ClaimFunction claim = nullptr;                ///< KeyedState::claim, of an NF with state per key
     SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
-    bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/confined)
+    bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/gpu/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
     bool block_is_constant = false;               ///< what is kept there is the same for whatever tables

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/openflow/datapath.hpp"
 
 namespace millrace::openflow {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "millrace/nf/switch/control/control.hpp"
-#include "millrace/openflow/bytes.hpp"
+#include "millrace/openflow/wire/bytes.hpp"
 
 namespace millrace::openflow {
 

@@ -12,7 +12,7 @@
 
 #include "millrace/base/tls.hpp"
 #include "millrace/openflow/log_limit.hpp"
-#include "millrace/openflow/session.hpp"
+#include "millrace/openflow/session/session.hpp"
 
 namespace millrace::openflow {
 

@@ -1,7 +1,7 @@
 // A switch at work in a runtime, as an agent sees it.
 #pragma once
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/openflow/datapath.hpp"
 
 namespace millrace::openflow {

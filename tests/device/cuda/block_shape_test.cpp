@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/device/cuda/block_shape.hpp"
-#include "millrace/device/cuda/chain_source.hpp"
+#include "millrace/device/cuda/compile/chain_source.hpp"
 
 namespace millrace::device::cuda {
 namespace {

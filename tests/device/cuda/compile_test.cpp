@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <set>
 
-#include "millrace/chain/classified.hpp"
+#include "millrace/chain/classification/classified.hpp"
 #include "millrace/chain/configuration.hpp"
-#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/compile/compiler.hpp"
 #include "support/data.hpp"
 #include "support/engine_runner.hpp"
 #include "support/test_folder.hpp"

@@ -1,5 +1,5 @@
 // Kernels kept on disk are code: nobody else may have put them there.
-#include "millrace/device/cuda/kernel_store.hpp"
+#include "millrace/device/cuda/compile/kernel_store.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

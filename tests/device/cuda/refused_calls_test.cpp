@@ -6,7 +6,7 @@
 #include "lab/compared/graph_device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/test_chain.hpp"
 #include "support/end_of_run.hpp"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "lab/lookup/lookup_set.hpp"
-#include "millrace/device/cuda/compiler.hpp"
-#include "millrace/device/cuda/task_source.hpp"
+#include "millrace/device/cuda/compile/compiler.hpp"
+#include "millrace/device/cuda/compile/task_source.hpp"
 #include "support/data.hpp"
 
 namespace millrace::device::cuda {

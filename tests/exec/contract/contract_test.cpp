@@ -9,7 +9,7 @@
 #include "exec/contract/played_gpu.hpp"
 #include "exec/contract/watched_run.hpp"
 #include "lab/compared/master_worker.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/nf/variant.hpp"
 #include "support/data.hpp"

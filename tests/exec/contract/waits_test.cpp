@@ -9,7 +9,7 @@
 
 #include "millrace/nftest/listener.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "support/end_of_run.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "exec/contract/watch.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 
 namespace millrace::test {
 

@@ -7,7 +7,7 @@
 
 #include "exec/fragments/fragment_maker.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
 #include "support/end_of_run.hpp"

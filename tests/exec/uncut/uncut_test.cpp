@@ -4,7 +4,7 @@
 
 #include "io/tcp_frames.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "support/end_of_run.hpp"
 #include "support/devices.hpp"

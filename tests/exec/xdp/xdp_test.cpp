@@ -4,7 +4,7 @@
 #include "io/tcp_frames.hpp"
 #include "io/xdp.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "support/end_of_run.hpp"
 #include "support/devices.hpp"
 #include "support/test_folder.hpp"

@@ -8,7 +8,7 @@
 
 #include "millrace/base/files/file.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "nf/ipfix/reader.hpp"
 #include "support/end_of_run.hpp"
 #include "support/devices.hpp"

@@ -14,7 +14,7 @@
 #include "hand_checked.hpp"
 #include "millrace/base/files/file.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 #include "support/data.hpp"
 #include "support/nf_runner.hpp"
 

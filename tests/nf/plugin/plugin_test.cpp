@@ -8,7 +8,7 @@
 
 #include "millrace/base/files/file.hpp"
 #include "millrace/chain/configuration.hpp"
-#include "millrace/device/cuda/kernel_store.hpp"
+#include "millrace/device/cuda/compile/kernel_store.hpp"
 #include "support/data.hpp"
 
 namespace millrace::test {

@@ -9,7 +9,7 @@
 
 #include "millrace/base/files/file.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/flows/flow_table.hpp"
 #include "nf/switch/scratch.hpp"

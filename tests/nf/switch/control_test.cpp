@@ -6,7 +6,7 @@
 
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/report/report.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"

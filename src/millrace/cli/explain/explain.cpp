@@ -3,10 +3,10 @@
 
 #include <iostream>
 
-#include "millrace/chain/classification_table.hpp"
-#include "millrace/chain/classified.hpp"
+#include "millrace/chain/classification/classification_table.hpp"
+#include "millrace/chain/classification/classified.hpp"
 #include "millrace/chain/inner.hpp"
-#include "millrace/chain/uncut_frames.hpp"
+#include "millrace/chain/frames/uncut_frames.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"

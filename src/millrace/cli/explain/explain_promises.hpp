@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "millrace/chain/shared_device.hpp"
+#include "millrace/chain/promises/shared_device.hpp"
 #include "millrace/schedule/profile.hpp"
 
 namespace millrace::cli {

@@ -8,14 +8,14 @@
 
 #include "millrace/nftest/golden.hpp"
 #include "millrace/base/text/shown_line.hpp"
-#include "millrace/chain/field_plan.hpp"
+#include "millrace/chain/frames/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/nf/named_function.hpp"
 #include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/scratch_folder.hpp"
 #include "millrace/cli/text/table.hpp"
 #include "millrace/cli/nf/nf_watch.hpp"
-#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/compile/compiler.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 
 namespace millrace::cli {

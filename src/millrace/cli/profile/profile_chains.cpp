@@ -7,7 +7,7 @@
 
 #include "lab/chain_profile.hpp"
 #include "millrace/base/files/output_file.hpp"
-#include "millrace/chain/parts.hpp"
+#include "millrace/chain/tenants/parts.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/text/progress.hpp"

@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
-#include "millrace/device/cuda/assembler.hpp"
+#include "millrace/device/cuda/compile/assembler.hpp"
+#include "millrace/device/cuda/compile/kernel_store.hpp"
 #include "millrace/device/cuda/driver.hpp"
-#include "millrace/device/cuda/kernel_store.hpp"
 #include "millrace/device/cuda/partitions.hpp"
 #include "millrace/device/cuda/resident.hpp"
 #include "millrace/device/device.hpp"

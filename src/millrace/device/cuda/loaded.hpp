@@ -8,10 +8,10 @@
 #include <cstring>
 #include <optional>
 
-#include "millrace/chain/classification_table.hpp"
+#include "millrace/chain/classification/classification_table.hpp"
 #include "millrace/device/cuda/block_shape.hpp"
+#include "millrace/device/cuda/compile/task_source.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/device/cuda/task_source.hpp"
 
 namespace millrace::device::cuda {
 

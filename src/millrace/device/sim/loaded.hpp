@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "millrace/chain/classification_table.hpp"
+#include "millrace/chain/classification/classification_table.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 
 namespace millrace::device::sim {

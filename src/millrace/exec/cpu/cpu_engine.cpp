@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "millrace/base/running.hpp"
-#include "millrace/chain/classification_table.hpp"
+#include "millrace/chain/classification/classification_table.hpp"
 #include "millrace/exec/cpu/run_function.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/packet/tunnels.hpp"

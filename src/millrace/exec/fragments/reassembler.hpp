@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "millrace/chain/reassembly.hpp"
+#include "millrace/chain/frames/reassembly.hpp"
 #include "millrace/exec/fragments/fragment.hpp"
 #include "millrace/exec/fragments/fragment_drop.hpp"
 #include "millrace/exec/fragments/partials.hpp"

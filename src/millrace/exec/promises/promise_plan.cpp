@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "millrace/chain/tenant.hpp"
+#include "millrace/chain/tenants/tenant.hpp"
 #include "millrace/exec/promises/promise_watch.hpp"
 #include "millrace/exec/worker/worker.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "millrace/chain/classified.hpp"
+#include "millrace/chain/classification/classified.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
 namespace millrace::exec {

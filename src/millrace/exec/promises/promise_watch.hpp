@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
-#include "millrace/chain/shared_device.hpp"
+#include "millrace/chain/promises/shared_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/schedule/profile.hpp"
 

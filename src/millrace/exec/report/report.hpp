@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 
 namespace millrace::exec {
 

@@ -2,8 +2,8 @@
 
 #include <rte_cycles.h>
 
-#include "millrace/chain/classified.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/chain/classification/classified.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 
 namespace millrace::exec {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/chain/parts.hpp"
+#include "millrace/chain/tenants/parts.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
+#include "millrace/exec/egress/egress.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
 #include "millrace/exec/worker/control_gate.hpp"
-#include "millrace/exec/worker/egress.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/exec/worker/undivided.hpp"
 #include "millrace/io/port.hpp"

@@ -1,7 +1,7 @@
 // How a worker has packets of a control plane wait (control_gate.hpp).
 #include <rte_cycles.h>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
 namespace millrace::exec {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/io/release.hpp"

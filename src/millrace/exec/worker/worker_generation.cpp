@@ -1,7 +1,7 @@
 // How a worker goes over to the chains of a new generation.
-#include "millrace/chain/classified.hpp"
-#include "millrace/chain/uncut_frames.hpp"
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/chain/classification/classified.hpp"
+#include "millrace/chain/frames/uncut_frames.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
 namespace millrace::exec {

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
 namespace millrace::exec {

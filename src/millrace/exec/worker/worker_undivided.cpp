@@ -1,5 +1,5 @@
 // Chains with tenants' functions: through a device in one piece, or through their parts.
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
 namespace millrace::exec {

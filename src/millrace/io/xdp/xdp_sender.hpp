@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "millrace/io/kernel/send_queue.hpp"
+#include "millrace/io/packet_socket/send_queue.hpp"
 #include "millrace/io/xdp/xdp_socket.hpp"
 
 namespace millrace::io {

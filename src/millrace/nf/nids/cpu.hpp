@@ -2,7 +2,7 @@
 #pragma once
 
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 #include "millrace/nf/nf.hpp"
 
 namespace millrace::nf::nids {

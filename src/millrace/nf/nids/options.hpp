@@ -8,7 +8,7 @@
 
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/flows/options.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 #include "millrace/nf/nids/rules/rule_files.hpp"
 
 namespace millrace::nf::nids {

@@ -1,5 +1,5 @@
 // Known answers, corner cases and random texts; every engine and every number of lanes.
-#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 
 #include <gtest/gtest.h>
 

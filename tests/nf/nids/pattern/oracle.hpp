@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/nf/nids/pattern/cpu/matcher.hpp"
 #include "millrace/nf/nids/pattern/device.hpp"
-#include "millrace/nf/nids/pattern/matcher.hpp"
 
 namespace millrace::nf::nids::pattern::test {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <iostream>
 
-#include "millrace/nf/nids/regex/parser.hpp"
+#include "millrace/nf/nids/regex/parse/parser.hpp"
 #include "oracle.hpp"
 #include "strings.hpp"
 

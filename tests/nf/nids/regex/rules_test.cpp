@@ -8,7 +8,7 @@
 #include <set>
 
 #include "millrace/base/files/file.hpp"
-#include "millrace/nf/nids/regex/parser.hpp"
+#include "millrace/nf/nids/regex/parse/parser.hpp"
 #include "oracle.hpp"
 #include "strings.hpp"
 #include "support/data.hpp"

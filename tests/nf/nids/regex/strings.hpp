@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "millrace/nf/nids/regex/ast.hpp"
+#include "millrace/nf/nids/regex/parse/ast.hpp"
 
 namespace millrace::nf::nids::regex::test {
 

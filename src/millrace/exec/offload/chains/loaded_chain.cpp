@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/chain/classified.hpp"
+#include "millrace/chain/classification/classified.hpp"
 #include "millrace/device/node_counters.hpp"
 
 namespace millrace::exec {

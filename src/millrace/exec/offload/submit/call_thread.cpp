@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "millrace/exec/worker/thread.hpp"
+#include "millrace/exec/runtime/thread.hpp"
 
 namespace millrace::exec {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "millrace/nf/image.hpp"
-#include "millrace/nf/nids/regex/ast.hpp"
 #include "millrace/nf/nids/regex/device.hpp"
+#include "millrace/nf/nids/regex/parse/ast.hpp"
 
 namespace millrace::nf::nids::regex {
 

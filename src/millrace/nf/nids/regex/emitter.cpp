@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/nf/nids/regex/byte_class.hpp"
+#include "millrace/nf/nids/regex/parse/byte_class.hpp"
 #include "millrace/nf/nids/regex/program_writer.hpp"
 
 namespace millrace::nf::nids::regex {

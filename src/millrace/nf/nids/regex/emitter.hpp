@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "millrace/nf/nids/regex/parser.hpp"
+#include "millrace/nf/nids/regex/parse/parser.hpp"
 
 namespace millrace::nf::nids::regex {
 

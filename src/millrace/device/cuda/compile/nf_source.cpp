@@ -1,0 +1,186 @@
+#include "millrace/device/cuda/compile/nf_source.hpp"
+
+#include <fmt/format.h>
+
+namespace millrace::device::cuda {
+
+std::string function_name(const nf::Type& type, unsigned lanes, const char* what) {
+    std::string name = type.name;
+    for (char& c : name)
+        if (c == '-' || c == ':') c = '_';
+    return fmt::format("millrace_{}_{}_{}", name, lanes, what);
+}
+
+namespace {
+
+/// Those of an NF with state per key.
+std::string keyed_functions(const nf::Type& type, unsigned lanes) {
+    const auto name = [&](const char* what) { return function_name(type, lanes, what); };
+    const std::string decide =
+        type.commits_keyed()
+            ? fmt::format(
+                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+                  "millrace::Decision decision) {{\n"
+                  "    return decltype(Tables::state)::commit<Nf>(*packet, *static_cast<const Tables*>(tables), "
+                  "decision);\n}}\n",
+                  name("commit"))
+            : fmt::format(
+                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
+                  "    return decltype(Tables::state)::decide<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n",
+                  name("process"));
+    return decide +
+           fmt::format(
+               "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
+               "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
+               "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
+               "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
+               "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
+               "::uint64_t now) {{\n"
+               "    decltype(Tables::state)::sweep_of<Nf>(*teller, *static_cast<const Tables*>(tables), bucket, "
+               "now);\n}}\n",
+               name("order_key"), name("claim"), name("sweep"));
+}
+
+/// nf::Parts, as a translation unit exports them.
+struct PartSignature {
+    const char* name;
+    const char* result;
+    bool is_const, counted, by_lanes;
+};
+constexpr PartSignature kParts[] = {
+    {"find", "void", true, false, true},   {"candidates", "unsigned", true, false, false},
+    {"sift", "void", false, true, false},  {"sifted", "unsigned", true, false, false},
+    {"check", "void", false, true, false}, {"checked", "unsigned", true, false, false},
+    {"judge", "void", false, true, true},  {"conclude", "Decision", false, false, false}};
+
+std::string part_functions(const nf::Type& type, unsigned lanes) {
+    std::string text = "using millrace::Decision;\n";
+    for (const PartSignature& part : kParts)
+        text += fmt::format(
+            "extern \"C\" __device__ {} {}({}millrace::Packet* packet, const void* tables, unsigned* kept{}) {{\n"
+            "    return Nf::{}(*packet, *static_cast<const Tables*>(tables), kept{}{});\n}}\n",
+            part.result, function_name(type, lanes, part.name), part.is_const ? "const " : "",
+            part.counted ? ", unsigned number" : "", part.name, part.counted ? ", number" : "",
+            part.by_lanes ? fmt::format(", millrace::Lanes<{}>{{}}", lanes) : "");
+    return text;
+}
+
+}  // namespace
+
+std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
+    if (type.commits_keyed()) return fmt::format("ending(batch, {})", function_name(type, lanes, "commit"));
+    const std::string process = function_name(type, lanes, "process");
+    return type.emits_events ? fmt::format("telling(batch, {}, {})", node, process)
+                             : fmt::format("deciding({})", process);
+}
+
+TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
+    std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
+                                   type.device_struct);
+    if (type.is_keyed()) text += keyed_functions(type, lanes);
+    if (type.is_keyed() && !type.commits_keyed())
+        return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
+    text += fmt::format(
+        "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
+        "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
+        function_name(type, lanes, "process"), lanes);
+    if (type.in_parts()) text += part_functions(type, lanes);
+    if (type.finishes) {
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
+            "    return Nf::finish(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
+            function_name(type, lanes, "finish"));
+    }
+    if (type.block_bytes > 0) {
+        text += fmt::format(
+            "extern \"C\" __device__ void {}(const void* tables, unsigned* block) {{\n"
+            "    Nf::stage(*static_cast<const Tables*>(tables), block);\n}}\n",
+            function_name(type, lanes, "stage"));
+    }
+    if (type.numbered()) {
+        text += fmt::format(
+            "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
+            "    return Nf::order_key(*packet, *static_cast<const Tables*>(tables));\n}}\n",
+            function_name(type, lanes, "order_key"));
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::MutableView<::uint64_t> {}(const void* tables) {{\n"
+            "    return static_cast<const Tables*>(tables)->tickets;\n}}\n",
+            function_name(type, lanes, "tickets"));
+    }
+    if (type.commit != nullptr && !type.is_keyed()) {
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
+            "    return Nf::commit(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
+            function_name(type, lanes, "commit"));
+    }
+    return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
+}
+
+std::string declarations(const chain::Node& node, unsigned lanes) {
+    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n",
+                                   function_name(*node.type, lanes, "process"));
+    if (node.type->is_keyed())
+        text += fmt::format(
+            "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
+            "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t);\n",
+            function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
+    if (node.type->ordered()) {
+        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",
+                            function_name(*node.type, lanes, "order_key"));
+        if (node.type->numbered())
+            text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
+                                function_name(*node.type, lanes, "tickets"));
+    }
+    if (node.type->in_parts())
+        for (const PartSignature& part : kParts)
+            text += fmt::format("extern \"C\" __device__ {} {}({}Packet*, const void*, unsigned*{});\n", part.result,
+                                function_name(*node.type, lanes, part.name), part.is_const ? "const " : "",
+                                part.counted ? ", unsigned" : "");
+    if (node.type->finishes)
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "finish"));
+    if (node.type->block_bytes > 0)
+        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n",
+                            function_name(*node.type, lanes, "stage"));
+    if (node.type->commit != nullptr)
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "commit"));
+    return text;
+}
+
+TranslationUnit classifier_unit() {
+    return {"classify.cu",
+            "#include \"millrace/chain/kernel/classifier.hpp\"\n"
+            "extern \"C\" __device__ void millrace_classify(const millrace::Packet* packet, const void* tables, "
+            "millrace::chain::Entry* entry) {\n"
+            "    *entry = millrace::chain::Classifier::entry_of(*packet, "
+            "*static_cast<const millrace::chain::Classifier::Tables*>(tables));\n}\n",
+            nullptr};
+}
+
+TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
+    TranslationUnit unit = nf_unit(type, lanes);
+    const auto call = [&](const char* what) { return function_name(type, lanes, what); };
+    unit.text +=
+        "extern \"C\" __global__ void millrace_check(millrace::Packet* packet, const void* tables, "
+        "millrace::Decision* decision, unsigned* block) {\n";
+    if (type.block_bytes > 0) unit.text += fmt::format("    {}(tables, block);\n", call("stage"));
+    if (type.numbered())
+        unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
+                                 call("order_key"));
+    unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));
+    if (type.in_parts())
+        for (const PartSignature& part : kParts)
+            unit.text += fmt::format("    {}{}(packet, tables, block{});\n",
+                                     part.result == std::string_view("Decision") ? "*decision = " : "", call(part.name),
+                                     part.counted ? ", 0" : "");
+    if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
+    if (type.commit != nullptr)
+        unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("commit"));
+    unit.text += "}\n";
+    return unit;
+}
+
+}  // namespace millrace::device::cuda

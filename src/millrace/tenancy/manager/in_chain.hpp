@@ -1,0 +1,43 @@
+// The functions of tenants in a chain that goes through a device in one piece.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "millrace/exec/tenants.hpp"
+#include "millrace/tenancy/manager/seat.hpp"
+
+namespace millrace::tenancy {
+
+class Manager;
+
+/// Those of one worker and chain. Ready while each is attached, and placed with room for the chain's batches.
+class SeatsOfChain : public exec::ChainTenants {
+public:
+    SeatsOfChain(Manager& manager, const chain::Program& undivided, unsigned worker);
+
+    bool ready() override;
+    std::shared_ptr<exec::TenantsInChain> settle() override;
+    bool holds() override;
+
+private:
+    /// Of a tenant.
+    struct Place {
+        size_t node = 0;           ///< in the chain
+        size_t first_counter = 0;  ///< of it in BatchView::outcome_counts
+        uint32_t absent = 0;
+        Terms terms;
+        Seat* seat = nullptr;
+        std::shared_ptr<QueueCounters> counters;
+        uint64_t version = UINT64_MAX;  ///< of the seat, when `attachment` was the one there
+        std::shared_ptr<Attachment> attachment;
+    };
+    class Settled;
+    static bool is_there(const Place& place, unsigned worker);
+
+    const unsigned worker_;
+    std::vector<Place> places_;
+    std::shared_ptr<Settled> settled_;
+};
+
+}  // namespace millrace::tenancy
