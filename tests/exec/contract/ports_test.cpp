@@ -3,7 +3,7 @@
 
 #include "exec/contract/played_gpu.hpp"
 #include "exec/contract/watched_run.hpp"
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 #include "support/data.hpp"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 // their own and in receive blocks.
 #include <gtest/gtest.h>
 
-#include "io/tcp_frames.hpp"
+#include "io/interfaces/tcp_frames.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/runtime/runtime.hpp"
 #include "millrace/io/capture/capture_reader.hpp"

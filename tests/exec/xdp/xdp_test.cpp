@@ -1,8 +1,8 @@
 // Chains between AF_XDP ports: devices take frames where the kernel has put them, and make of them what the cpu does.
 #include <gtest/gtest.h>
 
-#include "io/tcp_frames.hpp"
-#include "io/xdp.hpp"
+#include "io/interfaces/tcp_frames.hpp"
+#include "io/interfaces/xdp.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/runtime/runtime.hpp"
 #include "support/end_of_run.hpp"

@@ -1,5 +1,5 @@
 // What ports on packet sockets alone do, between the ends of virtual cables; interface_port_test.cpp has the rest.
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 #include "millrace/io/packet_socket/slot_ring.hpp"
 
 namespace millrace::io {

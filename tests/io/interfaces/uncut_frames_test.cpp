@@ -1,5 +1,5 @@
 // Frames that are yet to be cut into those of the wire: received, handed on and sent as they are.
-#include "io/tcp_frames.hpp"
+#include "io/interfaces/tcp_frames.hpp"
 #include "millrace/io/metadata.hpp"
 
 namespace millrace::io {

@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <sys/syscall.h>
 
-#include "io/fetch_blocks.hpp"
-#include "io/xdp.hpp"
+#include "io/interfaces/fetch_blocks.hpp"
+#include "io/interfaces/xdp.hpp"
 #include "millrace/io/wake_event.hpp"
 #include "millrace/io/xdp/redirect_program.hpp"
 

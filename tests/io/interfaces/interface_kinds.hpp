@@ -3,8 +3,8 @@
 
 #include <ostream>
 
-#include "io/cable.hpp"
-#include "io/xdp.hpp"
+#include "io/interfaces/cable.hpp"
+#include "io/interfaces/xdp.hpp"
 
 namespace millrace::io::test {
 

@@ -2,9 +2,9 @@
 // them.
 #include <linux/btf.h>
 
-#include "io/fetch_blocks.hpp"
-#include "io/tcp_frames.hpp"
-#include "io/xdp.hpp"
+#include "io/interfaces/fetch_blocks.hpp"
+#include "io/interfaces/tcp_frames.hpp"
+#include "io/interfaces/xdp.hpp"
 #include "millrace/io/xdp/kernel_functions.hpp"
 #include "millrace/io/xdp/sender_checksum.hpp"
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 
 namespace millrace::io::test {
 

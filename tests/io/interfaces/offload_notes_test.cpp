@@ -1,7 +1,7 @@
 // What ports say about the offloads of their interfaces.
 #include "millrace/io/offload_notes.hpp"
 
-#include "io/network.hpp"
+#include "io/interfaces/network.hpp"
 
 namespace millrace::io {
 namespace {

@@ -5,7 +5,7 @@
 #include <rte_ethdev.h>
 #include <unistd.h>
 
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 #include "millrace/io/dpdk/ethdev_port.hpp"
 #include "millrace/io/kernel/tap_interface.hpp"
 

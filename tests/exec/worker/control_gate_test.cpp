@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "exec/wild/device.hpp"
-#include "io/network.hpp"
+#include "io/interfaces/network.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/runtime/runtime.hpp"

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "io/network.hpp"
+#include "io/interfaces/network.hpp"
 #include "millrace/io/dpdk/ethdev_port.hpp"
 
 namespace millrace::io {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 
 namespace millrace::io::test {
 

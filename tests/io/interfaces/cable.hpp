@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "io/network.hpp"
+#include "io/interfaces/network.hpp"
 #include "millrace/io/kernel/interface.hpp"
 #include "millrace/io/kernel/offload.hpp"
 #include "millrace/packet/checksum.hpp"

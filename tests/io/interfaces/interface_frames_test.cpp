@@ -1,8 +1,8 @@
 // What every kind of port at a network interface makes of frames: tags, fragments, checksums and cutting that their
 // senders left to a network card; and those that it gives without buffers.
-#include "io/fetch_blocks.hpp"
-#include "io/interface_kinds.hpp"
-#include "io/tcp_frames.hpp"
+#include "io/interfaces/fetch_blocks.hpp"
+#include "io/interfaces/interface_kinds.hpp"
+#include "io/interfaces/tcp_frames.hpp"
 
 namespace millrace::io {
 namespace {

@@ -1,7 +1,7 @@
 // TCP as senders leave it to network cards, and what cards make of it.
 #pragma once
 
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 
 namespace millrace::io::test {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "io/interface_kinds.hpp"
+#include "io/interfaces/interface_kinds.hpp"
 
 namespace millrace::io {
 namespace {

@@ -1,4 +1,4 @@
-// When a batch is due, by a clock that stands where the test wants it. exec/batcher_test.cpp has an engine go by it.
+// When a batch is due, by a clock that stands where the test wants it. batcher_test.cpp has an engine go by it.
 #include <gtest/gtest.h>
 
 #include "millrace/exec/offload/batch/batch_policy.hpp"
