@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Sources and scripts have at most 400 lines: one concept a file."""
+"""Sources and scripts have at most 400 lines: one concept a file. Folders of src have at most 25 files: one subject a
+folder. usage: lengths.py ROOT"""
+import collections
 import pathlib
 import sys
 
 MAX_LINES = 400
+MAX_FILES = 25
 root = pathlib.Path(sys.argv[1])
 suffixes = {".cpp", ".hpp", ".h", ".cu", ".py", ".sh", ".bash", ".cmake"}
 folders = ("src", "tests", "benchmarks", "fuzz", "docs", "examples", "scripts", "cmake", ".ci")
@@ -20,5 +23,11 @@ for path in sources:
     lines = path.read_text(encoding="utf-8").count("\n")
     if lines > MAX_LINES:
         long.append(f"{path.relative_to(root)}: {lines} lines")
+files = collections.Counter(path.parent for path in (root / "src").rglob("*") if path.is_file())
+full = [f"{folder.relative_to(root)}: {count} files" for folder, count in sorted(files.items()) if count > MAX_FILES]
 if long:
-    sys.exit("\n".join(long + [f"lengths.py: split these along their concepts, at most {MAX_LINES} lines each"]))
+    long.append(f"lengths.py: split these along their concepts, at most {MAX_LINES} lines each")
+if full:
+    full.append(f"lengths.py: give parts of these folders of their own, at most {MAX_FILES} files each")
+if long or full:
+    sys.exit("\n".join(long + full))
