@@ -51,7 +51,7 @@ make_addresses() {
 
 configuration() {
     # Of the example, the interfaces and chains; what it needs beside them stands above.
-    sed "s/^output: .*/output: out/" "$here/../../examples/linux-router.yaml"
+    sed "s/^output: .*/output: out/" "$here/../../../examples/linux-router.yaml"
 }
 
 # What the kernel has told is at work within hundredths of a second where the machine has nothing else to do.

@@ -8,7 +8,7 @@ import sys
 root = pathlib.Path(sys.argv[1])
 wanted = ("device.hpp", "host.cpp", "golden.yaml", "README.md")
 on_gpus = (root / "scripts/gpu-test").read_text()
-largest = (root / "tests/live/largest.sh").read_text()
+largest = (root / "tests/live/functions/largest.sh").read_text()
 mistakes, names = [], []
 for folder in sorted((root / "src/millrace/nf").iterdir()):
     if not folder.is_dir():
@@ -33,7 +33,7 @@ for folder in sorted((root / "src/millrace/nf").iterdir()):
     if not re.search(rf"\btest_nf_{folder.name}\b", on_gpus):
         mistakes.append(f"scripts/gpu-test does not run test_nf_{folder.name}")
     if f"case_{folder.name}()" not in largest:
-        mistakes.append(f"tests/live/largest.sh has no case for {folder.name}")
+        mistakes.append(f"tests/live/functions/largest.sh has no case for {folder.name}")
 if not names:
     mistakes.append("no network function found")
 print("\n".join(mistakes) or f"{len(names)} network functions have all their files: {', '.join(names)}")

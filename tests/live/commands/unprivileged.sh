@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# An ordinary user runs a chain over a capture: no right, no huge page, no home folder is needed.
+# usage: unprivileged.sh MILLRACE SOURCE
+set -u
+millrace=$1 source=$2
+
+# shellcheck source=tests/live/own_folder.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../own_folder.sh"
+as_user=()
+if [[ $EUID -eq 0 ]]; then
+    command -v setpriv > /dev/null && getent passwd nobody > /dev/null ||
+        skip "run as root, this needs 'setpriv' and the user 'nobody'"
+    as_user=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups --bounding-set=-all --inh-caps=-all
+        --no-new-privs env HOME=/nonexistent)
+fi
+
+# The tree may lie where only its owner looks.
+cp "$millrace" "$folder/millrace"
+cp "$source/examples/traffic.pcap" "$source/examples/firewall.rules" "$folder"
+cat > "$folder/chain.yaml" << 'YAML'
+version: 1
+ports:
+  lan: {pcap: traffic.pcap}
+  wan: {output: out.pcap}
+chains:
+  all:
+    input: lan
+    output: wan
+    nfs:
+      - firewall: {file: firewall.rules, default: permit}
+      - router:
+          routes: [{prefix: 0.0.0.0/0, via: wan}, {prefix: "::/0", via: wan}]
+          next-hops: {wan: {mac: "02:00:00:00:00:01"}}
+YAML
+chmod -R go+rX "$folder"
+mkdir "$folder/results"
+[[ $EUID -ne 0 ]] || chown nobody "$folder/results"
+
+for device in cpu sim; do
+    out=$folder/results/$device
+    if ! (cd / && "${as_user[@]}" "$folder/millrace" run "$folder/chain.yaml" --device $device \
+        --output "$out" --json "$folder/results/$device.json") \
+        > "$folder/last" 2>&1; then
+        echo "FAILED: an ordinary user's run on $device:"; cat "$folder/last"; exit 1
+    fi
+    [[ $(stat -c %s "$out/out.pcap") -gt 100000 ]] ||
+        { echo "FAILED: $device wrote no capture"; cat "$folder/last"; exit 1; }
+    grep -q '"conserved": true' "$folder/results/$device.json" ||
+        { echo "FAILED: packets were lost on $device"; exit 1; }
+done
+cmp "$folder/results/cpu/out.pcap" "$folder/results/sim/out.pcap" ||
+    { echo "FAILED: the devices' captures differ"; exit 1; }
+
+# What it lacks the rights for, it says.
+if "${as_user[@]}" "$folder/millrace" run "$folder/chain.yaml" --output /no-such-folder > "$folder/last" 2>&1; then
+    echo "FAILED: a folder that can't be made went unnoticed"; exit 1
+fi
+grep -q /no-such-folder "$folder/last" ||
+    { echo "FAILED: this message does not name the folder:"; cat "$folder/last"; exit 1; }
+printf 'version: 1\nports: {a: {af_packet: lo}, b: {sink: {}}}\nchains: {x: {input: a, output: b}}\n' > "$folder/interface.yaml"
+chmod go+r "$folder/interface.yaml"
+if "${as_user[@]}" "$folder/millrace" run "$folder/interface.yaml" \
+    --output "$folder/results/interface" > "$folder/last" 2>&1; then
+    [[ $EUID -ne 0 ]] || { echo "FAILED: a packet socket without CAP_NET_RAW went unnoticed"; exit 1; }
+else
+    grep -q "interface.yaml:2:.*CAP_NET_RAW" "$folder/last" ||
+        { echo "FAILED: this message does not name the right that is missing:"; cat "$folder/last"; exit 1; }
+fi
+"${as_user[@]}" "$folder/millrace" doctor | grep -q 'optional *cap_net_raw' ||
+    { [[ $EUID -ne 0 ]] || { echo "FAILED: the doctor does not miss the rights"; exit 1; }; }
+echo "an ordinary user's runs on cpu and sim end well, with equal captures"
