@@ -7,7 +7,7 @@
 
 #include "io/interfaces/cable.hpp"
 #include "millrace/io/dpdk/ethdev_port.hpp"
-#include "millrace/io/kernel/tap_interface.hpp"
+#include "millrace/io/tap/tap_interface.hpp"
 
 namespace millrace::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "millrace/io/kernel/readable_queues.hpp"
+#include "millrace/io/tap/readable_queues.hpp"
 
 #include <pthread.h>
 #include <sys/epoll.h>

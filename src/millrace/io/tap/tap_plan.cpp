@@ -1,7 +1,7 @@
 // The options of `tap` ports.
 #include <algorithm>
 
-#include "millrace/io/kernel/tap_port.hpp"
+#include "millrace/io/tap/tap_port.hpp"
 #include "millrace/io/port_plan.hpp"
 
 namespace millrace::io {

@@ -5,10 +5,10 @@
 #include <map>
 #include <sstream>
 
-#include "io/cable.hpp"
+#include "io/interfaces/cable.hpp"
 #include "millrace/io/kernel/ingress_drop.hpp"
-#include "millrace/io/kernel/readable_queues.hpp"
-#include "millrace/io/kernel/tap_interface.hpp"
+#include "millrace/io/tap/readable_queues.hpp"
+#include "millrace/io/tap/tap_interface.hpp"
 
 namespace millrace::io {
 namespace {

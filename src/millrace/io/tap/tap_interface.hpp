@@ -9,7 +9,7 @@
 #include <string>
 
 #include "millrace/io/kernel/followed_interface.hpp"
-#include "millrace/io/kernel/redirects_off.hpp"
+#include "millrace/io/tap/redirects_off.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {

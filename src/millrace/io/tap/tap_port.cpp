@@ -1,4 +1,4 @@
-#include "millrace/io/kernel/tap_port.hpp"
+#include "millrace/io/tap/tap_port.hpp"
 
 #include <fcntl.h>
 #include <linux/if_tun.h>

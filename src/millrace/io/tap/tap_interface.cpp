@@ -1,4 +1,4 @@
-#include "millrace/io/kernel/tap_interface.hpp"
+#include "millrace/io/tap/tap_interface.hpp"
 
 #include <fcntl.h>
 #include <linux/if_tun.h>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/io/kernel/readable_queues.hpp"
-#include "millrace/io/kernel/tap_interface.hpp"
+#include "millrace/io/tap/readable_queues.hpp"
+#include "millrace/io/tap/tap_interface.hpp"
 #include "millrace/io/port.hpp"
 #include "millrace/io/wake_event.hpp"
 

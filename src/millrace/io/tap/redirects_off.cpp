@@ -1,4 +1,4 @@
-#include "millrace/io/kernel/redirects_off.hpp"
+#include "millrace/io/tap/redirects_off.hpp"
 
 #include <fcntl.h>
 #include <net/if.h>
