@@ -13,7 +13,12 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(bytes) alignas(bytes)
+#ifdef __OPTIMIZE__
 #define __forceinline__ inline __attribute__((always_inline))
+#else
+// A copy at every place takes long to make.
+#define __forceinline__ inline
+#endif
 #define __noinline__ __attribute__((noinline))
 
 namespace emulator {
