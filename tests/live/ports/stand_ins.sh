@@ -57,7 +57,7 @@ all_answer() {
 start_router
 expect "all taps are there" within 5 ip -n $middle address add 198.51.100.1/24 dev far0
 ip -n $server route add default via 198.51.100.1 metric 2000
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 
 # --- MTU ---

@@ -23,7 +23,7 @@ start_router
 expect "the router answers pings" within 5 in_client ping -c 1 -W 0.5 10.0.10.1
 expect "and IPv6's" within 5 in_client ping -c 1 -W 0.5 2001:db8:10::1
 expect "and by the address of its other side" pings 192.0.2.1
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 settle
 expect "what has been found is forwarded without the kernel" within 20 without_kernel pings 192.0.2.10

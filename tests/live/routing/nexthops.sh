@@ -116,7 +116,7 @@ start_router
 ip -n $server address add 192.0.2.50/24 dev eth0 && ip -n $server address add 2001:db8:99::1/128 dev lo nodad
 ip -n $server route add local 198.18.0.0/15 dev lo
 ip -n $middle neigh replace 192.0.2.99 lladdr 02:00:00:00:99:99 dev wan0 nud permanent
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and by IPv6" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 # mode NUMBER: whether the kernel tells of hops with routes that name objects.
 mode() { echo "nexthop_compat_mode $1"; in_middle sysctl -qw net.ipv4.nexthop_compat_mode="$1"; }

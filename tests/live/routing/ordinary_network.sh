@@ -70,7 +70,7 @@ start_router
 millrace_pid=$(ip netns pids $middle | head -1)
 ip netns exec $server iperf3 --server > "$folder/iperf3.log" 2>&1 &
 processes+=($!)
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 settle
 expect "fragments pass, up to the longest ping" without_kernel big_pings 192.0.2.10

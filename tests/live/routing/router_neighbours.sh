@@ -29,7 +29,7 @@ PYTHON
 }
 
 start_router
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 
 settle
 

@@ -204,7 +204,7 @@ ip -n $server address add 198.51.100.1/32 dev lo && ip -n $server address add 20
 ip -n $server route del default && ip -n $server route add 10.0.10.0/24 via 192.0.2.1
 ip -n $server -6 route del default && ip -n $server route add 2001:db8:10::/64 via 2001:db8:20::1
 ip -n $server route add local 0.0.0.0/0 dev lo table main && ip -n $server route add local ::/0 dev lo table main
-expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 
 router=(65001 192.0.2.1 65002 192.0.2.10 2001:db8:20::1 2001:db8:20::10 wan0)

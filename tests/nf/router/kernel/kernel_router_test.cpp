@@ -29,7 +29,11 @@ std::string complaint(const std::string& options) {
 
 TEST(KernelRouter, RefusesOptionsThatMakeNoSense) {
     const std::pair<const char*, const char*> cases[] = {
-        {"{kernel: {}}", "'interfaces' is missing"},
+        {"{kernel: {}}", "no interface of Linux' stands for a port"},
+        {"{kernel: true}", "add 'linux: NAME' to the ports"},
+        {"{kernel: {table: 10}}", "no interface of Linux' stands for a port"},
+        {"{kernel: false}", "'kernel: false' is not known"},
+        {"{kernel: main}", "neither true nor false"},
         {"{kernel: {interfaces: {}}}", "an interface is missing here"},
         {"{kernel: {interfaces: {lan0: port9}}}", "'port9' is not one of"},
         {"{kernel: {interfaces: {lan0: port1, wan0: port1}}}", "stands for 'lan0' already"},
@@ -137,7 +141,7 @@ protected:
         EXPECT_EQ(decision, by_cpu);
         EXPECT_EQ(frame, other);
         const std::string way = nf.explain(decision);
-        const std::string name = type.outcomes[decision.outcome].name;
+        std::string name = type.outcomes[decision.outcome].name;
         if (decision.outcome != nf::router::Router::kForward) return name;
         return name + " " + way + " " + mac_text({frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]});
     }
