@@ -89,6 +89,7 @@ start_frr() {
     done
 }
 vty() { vtysh --vty_socket "$folder/frr" -c "configure terminal" -c "$1"; }
+frr_misses_the_link() { vtysh --vty_socket "$folder/frr" -c "show interface wan0" | grep -q "line protocol is down"; }
 is_by_object() { route show 203.0.113.0/24 | grep -q 'nhid .*proto static'; }
 
 change_objects_of_frr() {
@@ -98,6 +99,9 @@ change_objects_of_frr() {
     expect "until it is back" within 5 shows '203.0.113.0/24 .*192.0.2.10.*192.0.2.50'
     ip -n $server link set eth0 down
     expect "objects go with the carrier" within 5 shows_no 203.0.113.0
+    # FRR 8.4 believes that what Linux took away is there when the link is back before it has done with its loss.
+    expect "as FRR sees" within 5 frr_misses_the_link
+    sleep 0.5
     ip -n $server link set eth0 up
     ip -n $server address replace 2001:db8:20::10/64 dev eth0 nodad
     ip -n $server route replace default via 192.0.2.1; ip -n $server route replace default via 2001:db8:20::1
