@@ -67,7 +67,8 @@ std::vector<Bytes> result_on(const std::string& device, uint32_t count) {
     uint64_t sent = 0;
     for (const auto& [offload, frame] : all) {
         EXPECT_TRUE(peer.send(offload, frame));
-        if (++sent % 64 != 0 && sent != count) continue;
+        ++sent;
+        if (sent % 64 != 0 && sent != count) continue;
         EXPECT_TRUE(becomes([&] {
             for (Bytes& each : far.received()) got.push_back(std::move(each));
             const exec::Report report = exec::make_report(runtime);

@@ -124,7 +124,7 @@ expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and by IPv6" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 # mode NUMBER: whether the kernel tells of hops with routes that name objects.
 mode() { echo "nexthop_compat_mode $1"; in_middle sysctl -qw net.ipv4.nexthop_compat_mode="$1"; }
-mode 1 && objects_of_ip
+mode 1 && objects_of_ip && many_objects
 mode 0 && objects_of_ip && many_objects
 if command -v zebra staticd vtysh > /dev/null; then
     expect "FRR starts" start_frr

@@ -28,7 +28,7 @@ big_pings() {
                 { echo "not with $length"; return 1; }
     done
 }
-# stream NAME OPTION...: iperf3 to the server; its figures go to NAME.json.
+# stream NAME OPTION...: iperf3 to the server, or where the options say; its figures go to NAME.json.
 stream() { local name=$1; shift; in_client iperf3 --client 192.0.2.10 --json "$@" > "$folder/$name.json"; }
 figure() { python3 -c "import json, sys; e = json.load(open(sys.argv[1]))['end']; print($2)" "$folder/$1.json"; }
 # dropped_by_receiver: datagrams for which the server's socket had no room, as where other programs keep it from a core.
@@ -44,11 +44,11 @@ all_datagrams() {
 memory() { awk '/VmRSS/ {print $2}' "/proc/$millrace_pid/status"; }
 # grown_by_less KB COMMAND...
 grown_by_less() {
-    local most=$1 before now; shift
+    local most=$1 before now begin=$(($(date +%s%N) / 1000000)); shift
     before=$(memory)
     "$@" || return 1
     now=$(memory)
-    echo "from $before to $now kB"
+    echo "from $before to $now kB, in $(($(date +%s%N) / 1000000 - begin)) ms" | tee -a "$folder/figures"
     ((now - before < most))
 }
 # stops_growing KB COMMAND...: the first times touch memory that nothing had needed before; what is lost grows each
@@ -68,8 +68,10 @@ answers() { within 10 in_client ping -c 1 -W 0.5 192.0.2.10; }
 
 start_router
 millrace_pid=$(ip netns pids $middle | head -1)
-ip netns exec $server iperf3 --server > "$folder/iperf3.log" 2>&1 &
-processes+=($!)
+for name in $server $middle; do
+    ip netns exec $name iperf3 --server > "$folder/iperf3.$name.log" 2>&1 &
+    processes+=($!)
+done
 expect "the server is found" within 15 in_client ping -c 1 -W 0.5 192.0.2.10
 expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
 settle
@@ -77,6 +79,12 @@ expect "fragments pass, up to the longest ping" without_kernel big_pings 192.0.2
 expect "those of IPv6, too" without_kernel big_pings 2001:db8:20::10
 expect "TCP passes with the offloads as they are" without_kernel stream tcp --time 2
 expect "and not at a crawl" test "$(figure tcp "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
+# By its tap, which has no offloads: in each frame that the wire has.
+expect "TCP passes to the router itself" stream to-router --client 10.0.10.1 --time 1
+expect "and from it" stream from-router --client 10.0.10.1 --time 1 --reverse
+for name in to-router from-router; do
+    expect "and not at a crawl" test "$(figure $name "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
+done
 expect "50 Mb/s of small datagrams lose next to none" without_kernel all_datagrams
 expect "arping finds the router" in_client arping -c 2 -I eth0 10.0.10.1
 expect "ndisc6 finds it" within 5 in_client ndisc6 -q 2001:db8:10::1 eth0
@@ -92,6 +100,10 @@ expect "a link that flaps a thousand times" grown_by_less 65536 flaps
 expect "passes packets again" answers
 ip -n $middle link set wan0 down && ip -n $middle link set wan0 up
 
+for name in tcp to-router from-router; do
+    echo "$name: $(figure $name "round(e['sum_received']['bits_per_second'] / 1e9, 2)") Gb/s"
+done
+cat "$folder/figures"
 expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["router"]["in-flight"] == 0'
 expect "and TCP passed in frames that nobody cut" python3 -c '
