@@ -180,6 +180,8 @@ TEST(TapPort, CountsWhatLinuxLosesAndWhatIsTooLongOrTooShort) {
         EXPECT_EQ(drops(tap, PortDrop::too_long), 1u);
         EXPECT_EQ(drops(tap, PortDrop::missed), lost) << "that was not lost by Linux";
         EXPECT_EQ(tap.counters().received_packets, 102 - lost);
+        ASSERT_EQ(run("ip link del mill0"), "");
+        EXPECT_EQ(drops(tap, PortDrop::missed), lost) << "though nobody can be asked any more";
     });
 }
 

@@ -155,8 +155,9 @@ PortCounters TapPort::with_missed(PortCounters result) const {
     tap_->followed().count_changes(result.details);
     for (const Queue& queue : queues_)
         if (queue.starved != 0) result.details["pool-empty"] += queue.starved;
-    if (const uint64_t missed = dropped_by_sending(index_); missed > missed_before_)
-        result.drops[drop_name(PortDrop::missed)] += missed - missed_before_;
+    // An interface that is gone tells no more.
+    if (const uint64_t now = dropped_by_sending(index_); now > missed_before_ + missed_) missed_ = now - missed_before_;
+    if (missed_ != 0) result.drops[drop_name(PortDrop::missed)] += missed_;
     return result;
 }
 

@@ -66,8 +66,9 @@ private:
     std::vector<Queue> queues_;
     std::unique_ptr<TapInterface> tap_;
     std::unique_ptr<ReadableQueues> readable_;
-    int index_ = 0;  // of the interface
-    uint64_t missed_before_ = 0;
+    int index_ = 0;               // of the interface
+    uint64_t missed_before_ = 0;  // it was made
+    mutable std::atomic<uint64_t> missed_{0};
     std::atomic<bool> closed_{false};
     PortCounters last_;
 };
