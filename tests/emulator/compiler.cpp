@@ -254,7 +254,8 @@ bool link_library(const std::vector<std::string>& objects, std::string& library,
     all.insert(all.end(), objects.begin(), objects.end());
     return make_once(all, library, [&] {
         const Folder folder;
-        std::vector<std::string> words = {EMULATOR_COMPILER, "-shared", "-Wl,--no-undefined", "-o", "library.so"};
+        std::vector<std::string> words = {EMULATOR_COMPILER, EMULATOR_LINKER "-shared", "-Wl,--no-undefined", "-o",
+                                          "library.so"};
         for (size_t i = 0; i < all.size(); ++i) {
             words.push_back("unit" + std::to_string(i) + ".o");
             write(folder.path() / words.back(), all[i]);
