@@ -194,8 +194,8 @@ void say(int socket, std::span<const uint8_t> bytes, std::span<const int> descri
 }
 
 /// Memory with these bytes, sealed well, partly, not at all, or without end.
-io::Descriptor memory_with(std::span<const uint8_t> bytes, uint8_t how) {
-    io::Descriptor memory(memfd_create("tenant_fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+Descriptor memory_with(std::span<const uint8_t> bytes, uint8_t how) {
+    Descriptor memory(memfd_create("tenant_fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     require(write(memory.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
     if (how % 8 == 7) require(ftruncate(memory.get(), off_t{1} << 40) == 0);
     const int kSeals[] = {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, F_SEAL_SHRINK | F_SEAL_GROW, 0};
@@ -206,7 +206,7 @@ io::Descriptor memory_with(std::span<const uint8_t> bytes, uint8_t how) {
 /// One tenant that was let in.
 class Visit {
 public:
-    Visit(Scene& scene, Input& input, Attachment& attachment, io::Descriptor socket)
+    Visit(Scene& scene, Input& input, Attachment& attachment, Descriptor socket)
         : scene_(scene), input_(input), attachment_(attachment), socket_(std::move(socket)) {}
 
     void play() {
@@ -224,7 +224,7 @@ public:
                 case 6:
                     if (lane.waiting() > 0) came(lane.give_up());
                     break;
-                default: socket_ = io::Descriptor(); attachment_.listen();
+                default: socket_ = Descriptor(); attachment_.listen();
             }
         }
         attachment_.part(Parting::gone);
@@ -297,7 +297,7 @@ private:
         const uint8_t how = input_.byte();
         const std::vector<uint8_t> bytes = changed(Offer(), input_);
         const std::vector<uint8_t> content = input_.bytes(how % 16);
-        const io::Descriptor memory = memory_with(content, how / 16), event(eventfd(0, EFD_CLOEXEC));
+        const Descriptor memory = memory_with(content, how / 16), event(eventfd(0, EFD_CLOEXEC));
         std::vector<int> descriptors;
         for (unsigned i = 0; i < how % 4u * (how % 4u); ++i)
             descriptors.push_back(i % 2 == 0 ? memory.get() : event.get());
@@ -316,7 +316,7 @@ private:
             head.layout = packet_layout();
             std::memcpy(half.data(), &head, sizeof head);
         }
-        const io::Descriptor memory = memory_with(half, how);
+        const Descriptor memory = memory_with(half, how);
         const Offer offer;
         const int descriptor = memory.get();
         say(socket_.get(), {reinterpret_cast<const uint8_t*>(&offer), sizeof offer}, {&descriptor, 1});
@@ -352,7 +352,7 @@ private:
     Scene& scene_;
     Input& input_;
     Attachment& attachment_;
-    io::Descriptor socket_;
+    Descriptor socket_;
     uint32_t number_ = 0;  // of the lane
     uint64_t next_id_ = 1;
     Clock::time_point now_{};
@@ -361,7 +361,7 @@ private:
 };
 
 void play(Scene& scene, Input& input) {
-    io::Descriptor socket(show::connect_to(scene.folder + "/tenants.sock"));
+    Descriptor socket(show::connect_to(scene.folder + "/tenants.sock"));
     require(socket.get() >= 0);
     Hello sound;
     std::strcpy(sound.name, "acme");
@@ -376,7 +376,7 @@ void play(Scene& scene, Input& input) {
     }
     require(in.size() <= 1);
     if (!in.empty()) Visit(scene, input, *in.front(), std::move(socket)).play();
-    else socket = io::Descriptor();
+    else socket = Descriptor();
     require(scene.door->let_in(now + 2 * Door::kGreeting, [](const std::string&) { return false; }).empty());
     require(!scene.door->has_guests());
 }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 /// What a process leaves that was killed.
 void leave_socket(const std::string& path) {
-    const io::Descriptor made(socket(AF_UNIX, SOCK_STREAM, 0));
+    const Descriptor made(socket(AF_UNIX, SOCK_STREAM, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, path.size());
@@ -27,7 +27,7 @@ void leave_socket(const std::string& path) {
 
 bool answers(const std::string& path) {
     try {
-        const io::Descriptor client(connect_to(path));
+        const Descriptor client(connect_to(path));
         return true;
     } catch (const std::runtime_error&) {
         return false;
@@ -62,9 +62,9 @@ TEST(SocketFile, ReplacesThatOfADeadProcessAndLeavesThatOfALivingOne) {
     EXPECT_THROW(SocketFile second(path), Taken);
     EXPECT_TRUE(answers(path)) << "the first is none the worse";
     // It lives, but nobody takes its connections: their queue is full.
-    std::vector<std::unique_ptr<io::Descriptor>> queue;
+    std::vector<std::unique_ptr<Descriptor>> queue;
     for (unsigned i = 0; i < 200; ++i) {
-        queue.push_back(std::make_unique<io::Descriptor>(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)));
+        queue.push_back(std::make_unique<Descriptor>(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)));
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         path.copy(address.sun_path, path.size());

@@ -44,7 +44,7 @@ public:
     }
 
 private:
-    io::Descriptor socket_;
+    Descriptor socket_;
 };
 
 }  // namespace millrace::show

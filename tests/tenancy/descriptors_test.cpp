@@ -30,13 +30,13 @@ struct Pair {
     explicit Pair(uint32_t unasked = 1000) {
         int ends[2];
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-        tenant = io::Descriptor(ends[0]);
+        tenant = Descriptor(ends[0]);
         Patience patience;
         patience.unasked = unasked;
-        attachment = std::make_shared<Attachment>("acme", getuid(), getpid(), std::make_unique<io::Descriptor>(ends[1]),
+        attachment = std::make_shared<Attachment>("acme", getuid(), getpid(), std::make_unique<Descriptor>(ends[1]),
                                                   kShape, Terms(), patience);
     }
-    io::Descriptor tenant;
+    Descriptor tenant;
     std::shared_ptr<Attachment> attachment;
 };
 
@@ -81,7 +81,7 @@ TEST(Descriptors, OfManagersAreClosedBeyondTheThreeThatAreAskedFor) {
         std::thread manager([&] {
             int accepted = -1;
             while (accepted < 0) accepted = accept4(socket.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-            const io::Descriptor guest(accepted);
+            const Descriptor guest(accepted);
             Welcome welcome;
             welcome.shape = kShape;
             send_descriptors(guest.get(), &welcome, sizeof welcome, count);

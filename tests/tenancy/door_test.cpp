@@ -28,7 +28,7 @@ Expected of(uid_t user) {
 
 /// What the manager says to these words, "" where it lets them in.
 std::string answer_to(Doorway& manager, const Hello& hello) {
-    const io::Descriptor socket(show::connect_to(manager.path()));
+    const Descriptor socket(show::connect_to(manager.path()));
     send(socket.get(), &hello, sizeof hello, 0);
     const auto in = manager.door().let_in(Attachment::Clock::now(), [](const std::string&) { return false; });
     Welcome welcome;
@@ -85,12 +85,12 @@ TEST(Door, KnowsUsersByTheKernelAndNotByTheirWord) {
 TEST(Door, LetsATenantInOnce) {
     Doorway manager({{"acme.dpi", of(getuid())}});
     const Hello hello = hello_of("acme.dpi");
-    const io::Descriptor first(show::connect_to(manager.path())), second(show::connect_to(manager.path()));
+    const Descriptor first(show::connect_to(manager.path())), second(show::connect_to(manager.path()));
     for (const int socket : {first.get(), second.get()}) send(socket, &hello, sizeof hello, 0);
     const auto nobody = [](const std::string&) { return false; };
     EXPECT_EQ(manager.door().let_in(Attachment::Clock::now(), nobody).size(), 1u);
     EXPECT_EQ(manager.door().refused(), 1u);
-    const io::Descriptor third(show::connect_to(manager.path()));
+    const Descriptor third(show::connect_to(manager.path()));
     send(third.get(), &hello, sizeof hello, 0);
     EXPECT_TRUE(manager.door().let_in(Attachment::Clock::now(), [](const std::string&) { return true; }).empty());
     EXPECT_EQ(manager.door().refused(), 2u);
@@ -99,7 +99,7 @@ TEST(Door, LetsATenantInOnce) {
 TEST(Door, TellsATenantWhyItMayNotComeNow) {
     Doorway manager({{"acme.dpi", of(getuid())}});
     const Hello hello = hello_of("acme.dpi");
-    const io::Descriptor first(show::connect_to(manager.path()));
+    const Descriptor first(show::connect_to(manager.path()));
     send(first.get(), &hello, sizeof hello, 0);
     const auto nobody = [](const std::string&) { return false; };
     const auto no_room = [](const std::string& name, pid_t process) {
@@ -111,7 +111,7 @@ TEST(Door, TellsATenantWhyItMayNotComeNow) {
     ASSERT_EQ(recv(first.get(), &welcome, sizeof welcome, MSG_WAITALL), static_cast<ssize_t>(sizeof welcome));
     EXPECT_EQ(welcome.refused, 1u);
     EXPECT_EQ(std::string(welcome.why), std::string(127, 'x')) << "as much as there is room for";
-    const io::Descriptor second(show::connect_to(manager.path()));
+    const Descriptor second(show::connect_to(manager.path()));
     send(second.get(), &hello, sizeof hello, 0);
     const auto room = [](const std::string&, pid_t) { return std::string(); };
     EXPECT_EQ(manager.door().let_in(Attachment::Clock::now(), nobody, room).size(), 1u);
@@ -119,10 +119,10 @@ TEST(Door, TellsATenantWhyItMayNotComeNow) {
 
 TEST(Door, IsNotHeldByThoseWhoSayNothing) {
     Doorway manager({{"acme.dpi", of(getuid())}});
-    std::vector<std::unique_ptr<io::Descriptor>> silent;
+    std::vector<std::unique_ptr<Descriptor>> silent;
     for (size_t i = 0; i < Door::kMaxGuests; ++i)
-        silent.push_back(std::make_unique<io::Descriptor>(show::connect_to(manager.path())));
-    const io::Descriptor honest(show::connect_to(manager.path()));
+        silent.push_back(std::make_unique<Descriptor>(show::connect_to(manager.path())));
+    const Descriptor honest(show::connect_to(manager.path()));
     const Hello hello = hello_of("acme.dpi");
     send(honest.get(), &hello, sizeof hello, 0);
     const auto nobody = [](const std::string&) { return false; };
@@ -145,7 +145,7 @@ TEST(Member, TrustsNoManagerWithMemoryThatCouldGo) {
     });
     int accepted = -1;
     while (accepted < 0) accepted = accept4(socket.descriptor(), nullptr, nullptr, 0);
-    const io::Descriptor guest(accepted);
+    const Descriptor guest(accepted);
     Welcome welcome;
     welcome.shape = {8, 16, 8, 2, 1};
     send(guest.get(), &welcome, sizeof welcome, 0);

@@ -135,12 +135,12 @@ TEST(DeviceHalves, InMemoryThatCouldChangeAreRefused) {
     };
     const char* const changes = "the device half lies in memory that could change";
     for (const int seals : {0, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_SHRINK | F_SEAL_WRITE, F_SEAL_GROW | F_SEAL_WRITE}) {
-        const io::Descriptor memory(memfd_create("half", MFD_ALLOW_SEALING));
+        const Descriptor memory(memfd_create("half", MFD_ALLOW_SEALING));
         ASSERT_EQ(write(memory.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
         ASSERT_EQ(fcntl(memory.get(), F_ADD_SEALS, seals), 0);
         EXPECT_EQ(refusal(memory.get()), changes) << seals;
     }
-    const io::Descriptor null(open("/dev/null", O_RDONLY));
+    const Descriptor null(open("/dev/null", O_RDONLY));
     EXPECT_EQ(refusal(null.get()), changes);
     EXPECT_EQ(refusal(-1), changes);
     const auto sealed = sealed_memory(bytes);

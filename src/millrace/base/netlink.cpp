@@ -22,10 +22,6 @@ std::optional<int> answered(uint16_t type, Bytes body) {
     return -number;
 }
 
-Descriptor::~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-}
-
 int open_socket(int protocol, const std::vector<unsigned>& groups, const std::vector<unsigned>& optional) {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
     if (fd < 0) return fd;

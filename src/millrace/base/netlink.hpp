@@ -71,19 +71,6 @@ std::vector<uint8_t> request(uint16_t type, uint16_t flags, uint32_t sequence, c
     return bytes;
 }
 
-/// A file descriptor, closed with its owner.
-class Descriptor {
-public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor();
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
-
 /// A socket of `protocol` (NETLINK_ROUTE, …) in these multicast groups, that does not block; -1 with errno set. Groups
 /// among `optional` may be unknown to the kernel.
 int open_socket(int protocol, const std::vector<unsigned>& groups, const std::vector<unsigned>& optional = {});

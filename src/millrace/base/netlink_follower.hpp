@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "millrace/base/descriptor.hpp"
 #include "millrace/base/netlink.hpp"
 #include "millrace/base/reporter.hpp"
 

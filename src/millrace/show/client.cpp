@@ -18,7 +18,7 @@ constexpr size_t kMaxBytes = size_t{1} << 30;
 }  // namespace
 
 std::string ask(const std::string& path, const std::string& request, std::chrono::seconds patience) {
-    const io::Descriptor socket(connect_to(path));
+    const Descriptor socket(connect_to(path));
     const std::string line = request + '\n';
     if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
         throw std::runtime_error(path + ": the run takes no request: " + std::strerror(errno));

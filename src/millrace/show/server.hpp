@@ -38,8 +38,8 @@ public:
 
 private:
     struct Client {
-        explicit Client(int descriptor) : socket(std::make_unique<io::Descriptor>(descriptor)), since(Clock::now()) {}
-        std::unique_ptr<io::Descriptor> socket;
+        explicit Client(int descriptor) : socket(std::make_unique<Descriptor>(descriptor)), since(Clock::now()) {}
+        std::unique_ptr<Descriptor> socket;
         std::string request;  // as far as it has come; what is behind a line's end is the next one
         std::string answer;   // that is being sent
         size_t sent = 0;
@@ -60,7 +60,7 @@ private:
     const Refusal refusal_;
     const std::chrono::milliseconds patience_;
     SocketFile socket_;
-    const io::Descriptor stop_;
+    const Descriptor stop_;
     std::vector<Client> clients_;
     std::thread thread_;
 };

@@ -52,7 +52,7 @@ public:
     bool held() const { return held_; }
 
 private:
-    std::optional<io::Descriptor> folder_;
+    std::optional<Descriptor> folder_;
     bool held_ = false;
 };
 
@@ -64,7 +64,7 @@ void make_way(const std::string& path, const sockaddr_un& address) {
     if (lstat(path.c_str(), &there) != 0) return;
     if (!S_ISSOCK(there.st_mode)) fail(path, "something else is there, and stays");
     // Without waiting: a process that lives and takes no connections has a full queue of them.
-    const io::Descriptor probe(new_socket(SOCK_NONBLOCK));
+    const Descriptor probe(new_socket(SOCK_NONBLOCK));
     const bool answers = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
     if (answers || errno != ECONNREFUSED)
         throw Taken(path + ": " +

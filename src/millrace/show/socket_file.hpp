@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/base/descriptor.hpp"
 
 namespace millrace::show {
 
@@ -31,7 +31,7 @@ public:
 
 private:
     const std::string path_;
-    io::Descriptor socket_;
+    Descriptor socket_;
     struct stat made_{};  // the path's, when it was made
 };
 

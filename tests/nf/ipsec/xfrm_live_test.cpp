@@ -91,7 +91,7 @@ public:
     }
 
 private:
-    netlink::Descriptor socket_;
+    Descriptor socket_;
     std::vector<uint8_t> buffer_ = std::vector<uint8_t>(size_t{1} << 16);
 };
 

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <tuple>
 
+#include "millrace/base/descriptor.hpp"
+
 namespace millrace {
 namespace {
 
@@ -21,19 +23,6 @@ namespace {
     if (asked_from.file.empty()) throw ConfigError(Diagnostic{{path, 0, 0}, why, hint});
     throw ConfigError(Diagnostic{asked_from, path + ": " + why, hint});
 }
-
-/// A descriptor that closes itself.
-class Descriptor {
-public:
-    explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { ::close(descriptor_); }
-    int get() const { return descriptor_; }
-
-private:
-    int descriptor_;
-};
 
 /// Reads to the end, or one byte beyond the limit.
 std::string read_bytes(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {

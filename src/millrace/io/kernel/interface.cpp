@@ -58,10 +58,6 @@ uint32_t speed_of(int fd, const ifreq& request) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-    if (number_ >= 0) close(number_);
-}
-
 int open_packet_socket() {
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) return fd;
@@ -156,7 +152,7 @@ std::vector<std::string> addresses_of(const std::string& name) {
 }
 
 uint64_t dropped_by_sending(int interface) {
-    const netlink::Descriptor kernel(netlink::open_socket(NETLINK_ROUTE, {}));
+    const Descriptor kernel(netlink::open_socket(NETLINK_ROUTE, {}));
     if (kernel.get() < 0) return 0;
     ifinfomsg link{};
     link.ifi_index = interface;

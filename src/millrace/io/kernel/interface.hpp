@@ -7,28 +7,12 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "millrace/base/descriptor.hpp"
 #include "millrace/base/text/config.hpp"
 
 namespace millrace::io {
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
-public:
-    explicit Descriptor(int number = -1) : number_(number) {}
-    ~Descriptor();
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(number_, other.number_);
-        return *this;
-    }
-    int get() const { return number_; }
-
-private:
-    int number_;
-};
 
 /// A packet socket that is at no interface and hears nothing yet. Throws std::runtime_error with the right that is
 /// missing.

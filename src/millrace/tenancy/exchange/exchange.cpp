@@ -45,8 +45,8 @@ Mapping::~Mapping() {
 SharedMemory::Event::Event() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail("no pipe");
-    theirs = io::Descriptor(ends[0]);
-    ours = io::Descriptor(ends[1]);
+    theirs = Descriptor(ends[0]);
+    ours = Descriptor(ends[1]);
 }
 
 SharedMemory::SharedMemory(const Shape& shape)

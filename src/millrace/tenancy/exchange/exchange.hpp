@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/base/descriptor.hpp"
 #include "millrace/tenancy/exchange/shared.hpp"
 
 namespace millrace::tenancy {
@@ -52,9 +52,9 @@ private:
     /// A pipe. With one open file for both sides, as an eventfd is, the tenant could take O_NONBLOCK from the manager.
     struct Event {
         Event();
-        io::Descriptor theirs, ours;
+        Descriptor theirs, ours;
     };
-    const io::Descriptor questions_, answers_;
+    const Descriptor questions_, answers_;
     const Event event_;
     const Mapping question_memory_, answer_memory_;
 };

@@ -39,7 +39,7 @@ ssize_t send_message(int socket, std::span<const std::byte> bytes, std::span<con
     return sendmsg(socket, &own.message, flags | MSG_NOSIGNAL);
 }
 
-ssize_t receive_message(int socket, std::span<std::byte> bytes, std::span<io::Descriptor> came, int flags) {
+ssize_t receive_message(int socket, std::span<std::byte> bytes, std::span<Descriptor> came, int flags) {
     Message own(bytes.data(), bytes.size());
     own.with_descriptors(came.size());
     const ssize_t n = recvmsg(socket, &own.message, flags | MSG_CMSG_CLOEXEC);
@@ -49,7 +49,7 @@ ssize_t receive_message(int socket, std::span<std::byte> bytes, std::span<io::De
     for (size_t i = 0; i < count; ++i) {
         int descriptor = -1;
         std::memcpy(&descriptor, CMSG_DATA(head) + i * sizeof descriptor, sizeof descriptor);
-        came[i] = io::Descriptor(descriptor);
+        came[i] = Descriptor(descriptor);
     }
     return n;
 }

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/base/descriptor.hpp"
 
 namespace millrace::tenancy {
 
@@ -17,6 +17,6 @@ ssize_t send_message(int socket, std::span<const std::byte> bytes, std::span<con
 
 /// What recvmsg says, and into `came` the descriptors, at most kMaxDescriptors; the others have none. Whatever more is
 /// sent the kernel closes.
-ssize_t receive_message(int socket, std::span<std::byte> bytes, std::span<io::Descriptor> came, int flags);
+ssize_t receive_message(int socket, std::span<std::byte> bytes, std::span<Descriptor> came, int flags);
 
 }  // namespace millrace::tenancy

@@ -154,8 +154,8 @@ std::vector<uint8_t> half_bytes(const DeviceHalf& half) {
     return bytes;
 }
 
-std::unique_ptr<io::Descriptor> sealed_memory(std::span<const uint8_t> bytes) {
-    auto made = std::make_unique<io::Descriptor>(memfd_create("millrace-device-half", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+std::unique_ptr<Descriptor> sealed_memory(std::span<const uint8_t> bytes) {
+    auto made = std::make_unique<Descriptor>(memfd_create("millrace-device-half", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const int memory = made->get();
     for (size_t at = 0; memory >= 0 && at < bytes.size();) {
         const ssize_t n = write(memory, bytes.data() + at, bytes.size() - at);

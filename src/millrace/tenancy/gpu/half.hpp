@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/base/descriptor.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/tenancy/exchange/shared.hpp"
 
@@ -63,7 +63,7 @@ DeviceHalf read_half(int memory, uint64_t most_bytes, uint32_t outcomes);
 /// Its bytes. Throws std::runtime_error where it is larger than a manager takes.
 std::vector<uint8_t> half_bytes(const DeviceHalf& half);
 /// Sealed memory with these bytes. Throws std::runtime_error.
-std::unique_ptr<io::Descriptor> sealed_memory(std::span<const uint8_t> bytes);
+std::unique_ptr<Descriptor> sealed_memory(std::span<const uint8_t> bytes);
 
 /// Why a function can't be sent at all, and stays in its process; empty where it can.
 std::string why_not_sent(const nf::Type& type, const nf::Image& image);

@@ -11,7 +11,7 @@
 
 namespace millrace::tenancy {
 
-Attachment::Attachment(std::string name, uid_t user, pid_t process, std::unique_ptr<io::Descriptor> socket,
+Attachment::Attachment(std::string name, uid_t user, pid_t process, std::unique_ptr<Descriptor> socket,
                        const Shape& shape, const Terms& terms, const Patience& patience)
     : name_(std::move(name)), user_(user), process_(process), socket_(std::move(socket)), terms_(terms),
       patience_(patience), memory_(std::make_shared<const SharedMemory>(shape)) {
@@ -22,7 +22,7 @@ Attachment::~Attachment() = default;
 
 void Attachment::listen() {
     std::array<std::byte, 64> bytes{};
-    io::Descriptor came;
+    Descriptor came;
     const ssize_t n = receive_message(socket_->get(), bytes, {&came, 1}, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return part(Parting::gone);
     if (n < 0) return;
@@ -32,7 +32,7 @@ void Attachment::listen() {
                        offer.version == kVersion && came.get() >= 0;
     if (sound && !offered_) {
         offered_ = true;
-        offer_ = std::make_unique<io::Descriptor>(std::move(came));
+        offer_ = std::make_unique<Descriptor>(std::move(came));
         return;
     }
     unasked_.add(1);

@@ -53,7 +53,7 @@ public:
     using Clock = std::chrono::steady_clock;
 
     /// Throws std::runtime_error where there is no memory for the exchange.
-    Attachment(std::string name, uid_t user, pid_t process, std::unique_ptr<io::Descriptor> socket, const Shape& shape,
+    Attachment(std::string name, uid_t user, pid_t process, std::unique_ptr<Descriptor> socket, const Shape& shape,
                const Terms& terms, const Patience& patience);
     ~Attachment();
 
@@ -73,7 +73,7 @@ public:
     /// Hears what it has sent, and whether it is still there. Never waits.
     void listen();
     /// The device half that it has sent, once; null: none.
-    std::unique_ptr<io::Descriptor> take_offer() { return std::move(offer_); }
+    std::unique_ptr<Descriptor> take_offer() { return std::move(offer_); }
     /// Tells it something. Never waits.
     void tell(Notice::Kind kind, const std::string& text) const;
 
@@ -95,14 +95,14 @@ private:
     const std::string name_;
     const uid_t user_;
     const pid_t process_;
-    const std::unique_ptr<io::Descriptor> socket_;
+    const std::unique_ptr<Descriptor> socket_;
     const Terms terms_;
     const Patience patience_;
     const std::shared_ptr<const SharedMemory> memory_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::atomic<Parting> parting_{Parting::none};
     Counter unasked_;
-    std::unique_ptr<io::Descriptor> offer_;
+    std::unique_ptr<Descriptor> offer_;
     bool offered_ = false;
     std::shared_ptr<ConfinedFunction> placed_;  // both written once, before confined_
     Clock::time_point placed_at_{};

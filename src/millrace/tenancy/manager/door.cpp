@@ -31,7 +31,7 @@ void Door::accept_all(Clock::time_point now) {
     while (guests_.size() < kMaxGuests) {
         const int accepted = accept4(socket_.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (accepted < 0) return;
-        guests_.push_back({std::make_unique<io::Descriptor>(accepted), now, {}, 0});
+        guests_.push_back({std::make_unique<Descriptor>(accepted), now, {}, 0});
     }
 }
 

@@ -54,7 +54,7 @@ public:
 
 private:
     struct Guest {
-        std::unique_ptr<io::Descriptor> socket;
+        std::unique_ptr<Descriptor> socket;
         Clock::time_point since;
         Hello hello;
         size_t heard = 0;  ///< bytes of it

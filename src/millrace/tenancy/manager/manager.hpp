@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "millrace/exec/tenants.hpp"
-#include "millrace/io/kernel/interface.hpp"
+#include "millrace/base/descriptor.hpp"
 #include "millrace/schedule/profile.hpp"
 #include "millrace/tenancy/manager/door.hpp"
 #include "millrace/tenancy/manager/placer.hpp"
@@ -81,7 +81,7 @@ private:
     uint64_t changes_ = 0;  // of the demand, and of who is on the device
     Reporter reporter_;
     std::unique_ptr<Placer> placer_;  // null: no device runs tenants' device halves
-    const io::Descriptor called_;     // wakes the thread
+    const Descriptor called_;         // wakes the thread
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

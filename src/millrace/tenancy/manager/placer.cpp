@@ -40,7 +40,7 @@ Placer::~Placer() {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<io::Descriptor> memory,
+void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory,
                  const ConfinedTerms& terms) {
     {
         const std::lock_guard lock(mutex_);

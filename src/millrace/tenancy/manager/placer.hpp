@@ -32,13 +32,12 @@ public:
 
     device::Device& device() const { return *device_; }
     /// Reads, verifies, fences and places what lies in `memory`, and tells the tenant what has become of it.
-    void put(std::shared_ptr<Attachment> attachment, std::unique_ptr<io::Descriptor> memory,
-             const ConfinedTerms& terms);
+    void put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory, const ConfinedTerms& terms);
 
 private:
     struct Order {
         std::shared_ptr<Attachment> attachment;
-        std::unique_ptr<io::Descriptor> memory;
+        std::unique_ptr<Descriptor> memory;
         ConfinedTerms terms;
     };
     void work();

@@ -43,14 +43,14 @@ Member::Member(const std::string& manager, const std::string& name, std::chrono:
     pollfd waiting{socket_.get(), POLLIN, 0};
     if (poll(&waiting, 1, static_cast<int>(patience.count())) <= 0) fail(manager, "it does not answer");
     Welcome welcome;
-    std::array<io::Descriptor, 3> came;
+    std::array<Descriptor, 3> came;
     if (receive_message(socket_.get(), std::as_writable_bytes(std::span(&welcome, 1)), came, MSG_WAITALL) !=
         static_cast<ssize_t>(sizeof welcome))
         welcome.magic = 0;
     const bool all_came = came.back().get() >= 0;
-    questions_ = std::make_unique<io::Descriptor>(std::move(came[0]));
-    answers_ = std::make_unique<io::Descriptor>(std::move(came[1]));
-    event_ = std::make_unique<io::Descriptor>(std::move(came[2]));
+    questions_ = std::make_unique<Descriptor>(std::move(came[0]));
+    answers_ = std::make_unique<Descriptor>(std::move(came[1]));
+    event_ = std::make_unique<Descriptor>(std::move(came[2]));
     if (welcome.magic != kMagic || welcome.version != kVersion) fail(manager, "it is no manager of this version");
     welcome.why[sizeof welcome.why - 1] = 0;
     if (welcome.refused != 0) fail(manager, std::string("it refuses: ") + welcome.why);

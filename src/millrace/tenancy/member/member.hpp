@@ -65,9 +65,9 @@ private:
     std::optional<Batch> oldest(uint32_t lane);
     std::atomic<uint32_t>& sleeps() { return reinterpret_cast<Rest*>(answer_memory_->at(0))->sleeps; }
 
-    io::Descriptor socket_;
+    Descriptor socket_;
     Shape shape_;
-    std::unique_ptr<io::Descriptor> questions_, answers_, event_;
+    std::unique_ptr<Descriptor> questions_, answers_, event_;
     std::unique_ptr<Mapping> question_memory_, answer_memory_;
     Terms terms_;
     std::string architecture_, why_;

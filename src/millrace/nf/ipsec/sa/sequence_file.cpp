@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/base/descriptor.hpp"
 #include "millrace/base/files/file.hpp"
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/crypto/sha256.hpp"
@@ -33,20 +34,6 @@ std::string digest(const std::string& identity) {
         text.append(digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%08x", word)));
     return text;
 }
-
-class Descriptor {
-public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
 
 [[noreturn]] void fail(const std::string& path) {
     throw std::runtime_error("sequence numbers can't be reserved in " + path + ": " + std::strerror(errno));
