@@ -64,4 +64,28 @@ private:
     std::unique_ptr<InterfaceWatch> watch_;
 };
 
+/// A port at an interface, which a derived one follows, and leaves when it is closed.
+class InterfacePort : public Port {
+public:
+    bool exhausted() const override { return closed_; }
+    LinkState link() const override { return followed_.link(); }
+    uint32_t mtu() const override { return followed_.mtu(); }
+    std::array<uint8_t, 6> mac() const override { return followed_.mac(); }
+    std::string trouble() const override { return followed_.trouble(); }
+    bool on_change(const std::function<void()>& told) override {
+        followed_.on_change(told);
+        return true;
+    }
+
+protected:
+    /// `mtu` and `most_mtu` are FollowedInterface's.
+    InterfacePort(PortInfo info, const std::string& interface, uint32_t mtu,
+                  uint32_t most_mtu = std::numeric_limits<uint32_t>::max())
+        : Port(std::move(info)), followed_(interface, mtu, most_mtu) {}
+
+    std::atomic<bool> closed_{false};
+    PortCounters last_;  // of a port that is closed
+    FollowedInterface followed_;
+};
+
 }  // namespace millrace::io

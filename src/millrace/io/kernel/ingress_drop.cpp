@@ -1,9 +1,6 @@
 #include "millrace/io/kernel/ingress_drop.hpp"
 
-#include <linux/bpf.h>
 #include <linux/pkt_cls.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -11,15 +8,13 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "millrace/io/kernel/bpf.hpp"
+
 namespace millrace::io {
 namespace {
 
 // Younger than some distributions' headers (BPF_TCX_INGRESS).
 constexpr uint32_t kTcxIngress = 46;
-
-int bpf(bpf_cmd command, bpf_attr& request) {
-    return static_cast<int>(syscall(SYS_bpf, command, &request, sizeof request));
-}
 
 [[noreturn]] void fail_by_error() {
     throw std::runtime_error(errno == EINVAL ? "it takes Linux 6.6" : std::strerror(errno));

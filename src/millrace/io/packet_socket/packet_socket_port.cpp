@@ -38,8 +38,8 @@ void PacketSocketPort::describe(PortInfo& info, PacketSocketOptions& options, Po
     pool.max_frame_bytes = options.max_frame_bytes;
 }
 
-PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)), options_(options), pool_(info_.name, pool), followed_(options.interface, info_.mtu) {
+PacketSocketPort::PacketSocketPort(const PortInfo& info, const PacketSocketOptions& options, const PoolOptions& pool)
+    : InterfacePort(info, options.interface, info.mtu), options_(options), pool_(info_.name, pool) {
     if (options_.keeps_uncut)
         uncut_pool_ = std::make_unique<PacketPool>(info_.name, uncut_options(pool, info_.receive_queues));
     const int interface = find_interface(options_.interface).index;

@@ -39,10 +39,10 @@ struct PacketSocketOptions {
 /// left to a network card to cut are cut. What is sent is with the kernel when `send` returns, or was dropped by name.
 /// With several queues flows are spread by a hash of addresses and ports. The interface may go down, change its MTU, or
 /// vanish and come back while the port is at work.
-class PacketSocketPort : public Port {
+class PacketSocketPort : public InterfacePort {
 public:
     /// Throws std::runtime_error with what is wrong with the interface or the rights.
-    PacketSocketPort(PortInfo info, const PacketSocketOptions& options, const PoolOptions& pool);
+    PacketSocketPort(const PortInfo& info, const PacketSocketOptions& options, const PoolOptions& pool);
     ~PacketSocketPort() override { close(); }
 
     /// Completes `info` and `pool` by what the interface is. Throws std::runtime_error when there is none, or no
@@ -67,17 +67,8 @@ public:
     }
     const PacketPool* uncut_pool() const override { return uncut_pool_.get(); }
 
-    bool exhausted() const override { return closed_; }
-    LinkState link() const override { return followed_.link(); }
-    uint32_t mtu() const override { return followed_.mtu(); }
-    std::array<uint8_t, 6> mac() const override { return followed_.mac(); }
     bool linux_hears() const override { return !is_hidden_; }
-    bool on_change(const std::function<void()>& told) override {
-        followed_.on_change(told);
-        return true;
-    }
     PortCounters counters() const override;
-    std::string trouble() const override { return followed_.trouble(); }
     void close() override;
     std::vector<const PacketPool*> pools() const override { return {&pool_}; }
     std::vector<std::span<uint8_t>> memory() const override;
@@ -142,7 +133,7 @@ private:
     PacketPool pool_;
     std::unique_ptr<PacketPool> uncut_pool_;  // null without `keeps_uncut`
     std::vector<std::unique_ptr<Queue>> queues_;
-    std::atomic<bool> closed_{false}, is_hidden_{false};
+    std::atomic<bool> is_hidden_{false};
 
     // Of `followed_`, and of whoever asks for counters; never of a worker.
     std::vector<std::unique_ptr<Ring>> rings_;  // the last ones are at work, those before are left or will be
@@ -150,8 +141,6 @@ private:
     IngressDrop hiding_;
     std::string not_hidden_;  // why
     mutable uint64_t missed_ = 0;
-    PortCounters last_;
-    FollowedInterface followed_;
 };
 
 }  // namespace millrace::io

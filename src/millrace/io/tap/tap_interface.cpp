@@ -18,19 +18,16 @@
 namespace millrace::io {
 TapInterface::TapInterface(TapOptions options, int descriptor, uint32_t most_mtu,
                            std::function<void(const std::string& message, const std::string& hint)> warn)
-    : options_(std::move(options)), most_mtu_(most_mtu), warn_(std::move(warn)), descriptor_(descriptor),
-      followed_(options_.interface, most_mtu) {
+    : options_(std::move(options)), most_mtu_(most_mtu), warn_(std::move(warn)), descriptor_(descriptor) {
     take_mtu(most_mtu_);
     // An interface sends them if its own setting says so, or that of all.
     if (!options_.redirects) {
         set("ipv4", options_.interface.c_str(), "send_redirects", '0');
         redirects_off_ = RedirectsOff::hold(options_.interface, warn_);
     }
-    followed_.follow([](const Interface&) {});
 }
 
 void TapInterface::leave() {
-    followed_.leave();
     const std::lock_guard lock(mutex_);
     redirects_off_.reset();
     descriptor_ = -1;

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <string>
 
-#include "millrace/io/kernel/followed_interface.hpp"
 #include "millrace/io/tap/redirects_off.hpp"
 #include "millrace/io/port.hpp"
 
@@ -38,8 +37,6 @@ public:
     void stand_for(const Port& port);
     /// The descriptor is not used from here on.
     void leave();
-    FollowedInterface& followed() { return followed_; }
-    const FollowedInterface& followed() const { return followed_; }
 
 private:
     void set(const char* family, const char* where, const char* name, char value);
@@ -55,7 +52,6 @@ private:
     std::shared_ptr<RedirectsOff> redirects_off_;  // null: redirects may be sent
     uint32_t taken_mtu_ = 0;
     std::array<uint8_t, 6> taken_mac_{};
-    FollowedInterface followed_;
 };
 
 }  // namespace millrace::io

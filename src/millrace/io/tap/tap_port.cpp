@@ -56,8 +56,9 @@ void set_up(const std::string& interface, uint32_t waiting) {
 
 }  // namespace
 
-TapPort::TapPort(PortInfo info, const TapPortOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)), pool_(info_.name, pool), queues_(info_.receive_queues) {
+TapPort::TapPort(const PortInfo& info, const TapPortOptions& options, const PoolOptions& pool)
+    : InterfacePort(info, options.interface.interface, options.mtu), pool_(info_.name, pool),
+      queues_(info_.receive_queues) {
     const std::string& name = options.interface.interface;
     const bool are_several = queues_.size() > 1;
     std::vector<int> descriptors;
@@ -66,6 +67,7 @@ TapPort::TapPort(PortInfo info, const TapPortOptions& options, const PoolOptions
         descriptors.push_back(queue.file.get());
     }
     tap_ = std::make_unique<TapInterface>(options.interface, queues_[0].file.get(), options.mtu, options.warn);
+    followed_.follow([](const Interface&) {});
     set_up(name, options.waiting);
     const Interface now = find_interface(name);
     index_ = now.index;
@@ -152,7 +154,7 @@ uint16_t TapPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
 }
 
 PortCounters TapPort::with_missed(PortCounters result) const {
-    tap_->followed().count_changes(result.details);
+    followed_.count_changes(result.details);
     for (const Queue& queue : queues_)
         if (queue.starved != 0) result.details["pool-empty"] += queue.starved;
     // An interface that is gone tells no more.
@@ -168,6 +170,7 @@ void TapPort::close() {
     last_ = with_missed(Port::counters());
     closed_ = true;
     readable_.reset();
+    followed_.leave();
     tap_->leave();
     for (Queue& queue : queues_) {
         if (queue.next != nullptr) rte_pktmbuf_free(std::exchange(queue.next, nullptr));

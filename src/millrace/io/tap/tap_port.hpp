@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/io/kernel/followed_interface.hpp"
 #include "millrace/io/tap/readable_queues.hpp"
 #include "millrace/io/tap/tap_interface.hpp"
 #include "millrace/io/port.hpp"
@@ -25,10 +26,10 @@ struct TapPortOptions {
 /// What Linux sends by the interface is received, what is sent Linux receives. No offload is on: frames come with their
 /// checksums, VLAN tags and in the pieces of the wire. With several queues Linux spreads flows. Times are those of the
 /// receiving burst.
-class TapPort : public Port {
+class TapPort : public InterfacePort {
 public:
     /// Throws std::runtime_error with what Linux says, and what mends it.
-    TapPort(PortInfo info, const TapPortOptions& options, const PoolOptions& pool);
+    TapPort(const PortInfo& info, const TapPortOptions& options, const PoolOptions& pool);
     ~TapPort() override { close(); }
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
@@ -36,14 +37,6 @@ public:
     void begin_sleep(uint16_t queue, WakeUps& wake_ups) override { wake_ups.on(queues_[queue].file.get()); }
     /// Whatever woke it, it looks once: it may be quicker than who notes readable queues.
     void end_sleep(uint16_t queue) override { queues_[queue].goes_on = true; }
-    bool exhausted() const override { return closed_; }
-    LinkState link() const override { return tap_->followed().link(); }
-    uint32_t mtu() const override { return tap_->followed().mtu(); }
-    std::array<uint8_t, 6> mac() const override { return tap_->followed().mac(); }
-    bool on_change(const std::function<void()>& told) override {
-        tap_->followed().on_change(told);
-        return true;
-    }
     void stand_for(const Port& port) override { tap_->stand_for(port); }
     PortCounters counters() const override;
     void close() override;
@@ -69,8 +62,6 @@ private:
     int index_ = 0;               // of the interface
     uint64_t missed_before_ = 0;  // it was made
     mutable std::atomic<uint64_t> missed_{0};
-    std::atomic<bool> closed_{false};
-    PortCounters last_;
 };
 
 }  // namespace millrace::io

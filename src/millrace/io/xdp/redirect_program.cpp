@@ -1,15 +1,13 @@
 #include "millrace/io/xdp/redirect_program.hpp"
 
-#include <linux/bpf.h>
 #include <linux/if_link.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
 
+#include "millrace/io/kernel/bpf.hpp"
 #include "millrace/io/xdp/kernel_functions.hpp"
 
 namespace millrace::io {
@@ -17,10 +15,6 @@ namespace {
 
 // Younger than some distributions' headers: the program is for one interface, and may ask its driver of frames.
 constexpr uint32_t kBoundToDevice = 1u << 6;
-
-int bpf(bpf_cmd command, bpf_attr& request) {
-    return static_cast<int>(syscall(SYS_bpf, command, &request, sizeof request));
-}
 
 /// As kernels have it (Documentation/bpf/standardization/instruction-set.rst). Their own name for it is libpcap's, too.
 struct Instruction {

@@ -81,10 +81,10 @@ void XdpPort::describe(PortInfo& info, XdpOptions& options) {
     info.receive_queues = most(driver.receive_queues);
 }
 
-XdpPort::XdpPort(PortInfo info, const XdpOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)), options_(options), pool_(info_.name, pool), receive_rooms_(receive_rooms(info_, options)),
-      send_rooms_(std::min(receive_rooms_, kSendRooms)),
-      followed_(options.interface, info_.mtu, options.room_bytes - kFrameOverhead) {
+XdpPort::XdpPort(const PortInfo& info, const XdpOptions& options, const PoolOptions& pool)
+    : InterfacePort(info, options.interface, info.mtu, options.room_bytes - kFrameOverhead), options_(options),
+      pool_(info_.name, pool), receive_rooms_(receive_rooms(info_, options)),
+      send_rooms_(std::min(receive_rooms_, kSendRooms)) {
     for (uint16_t q = 0; q < info_.receive_queues; ++q) queues_.push_back(std::make_unique<Queue>());
     for (uint32_t c = 0; c < options_.interface_queues; ++c) {
         Channel& channel = *channels_.emplace_back(

@@ -33,10 +33,10 @@ struct XdpOptions {
 /// port's queues has some of the interface's; who spreads flows over these is the card, or the other end of a virtual
 /// cable. What `send` takes is copied to memory of the socket's, and is `sent` when the kernel has taken it. The
 /// interface may go down, change its MTU, or vanish and come back while the port is at work.
-class XdpPort : public Port {
+class XdpPort : public InterfacePort {
 public:
     /// Throws std::runtime_error with what is wrong with the interface or the rights.
-    XdpPort(PortInfo info, const XdpOptions& options, const PoolOptions& pool);
+    XdpPort(const PortInfo& info, const XdpOptions& options, const PoolOptions& pool);
     ~XdpPort() override { close(); }
 
     /// Completes both by what the interface is. Throws std::runtime_error when it is none that AF_XDP can be had at.
@@ -54,16 +54,7 @@ public:
     bool sends_uncut() const override { return false; }
     size_t send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
 
-    bool exhausted() const override { return closed_; }
-    LinkState link() const override { return followed_.link(); }
-    uint32_t mtu() const override { return followed_.mtu(); }
-    std::array<uint8_t, 6> mac() const override { return followed_.mac(); }
-    bool on_change(const std::function<void()>& told) override {
-        followed_.on_change(told);
-        return true;
-    }
     PortCounters counters() const override;
-    std::string trouble() const override { return followed_.trouble(); }
     void close() override;
     std::vector<const PacketPool*> pools() const override { return {&pool_}; }
     std::vector<std::span<uint8_t>> memory() const override;
@@ -118,7 +109,7 @@ private:
     uint32_t receive_rooms_, send_rooms_;  // of each channel
     std::vector<std::unique_ptr<Channel>> channels_;
     std::vector<std::unique_ptr<Queue>> queues_;
-    std::atomic<bool> closed_{false}, tells_tags_{false};
+    std::atomic<bool> tells_tags_{false};
 
     // Of `followed_`, and of whoever asks for counters; never of a worker.
     int interface_ = 0;
@@ -126,8 +117,6 @@ private:
     std::vector<std::unique_ptr<XdpSocket>> sockets_;  // the last ones are at work, those before are left or will be
     std::unique_ptr<RedirectProgram> program_;
     XdpCounts left_;  // what was counted of sockets that are no more
-    PortCounters last_;
-    FollowedInterface followed_;
 };
 
 }  // namespace millrace::io
