@@ -55,6 +55,29 @@ INSTANTIATE_TEST_SUITE_P(
                           "policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(ExplainChains, SaysWhoNamesThePortWhereTheChainHasNone) {
+    const TestFolder folder;
+    const auto explained = [&](const std::string& chain) {
+        const std::string yaml = folder.write(
+            "c.yaml", "version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\nchains: {c: {input: in, " +
+                          chain + "}}\n");
+        const Ended ended = run_program({"explain", yaml});
+        EXPECT_EQ(ended.status, 0) << ended.err;
+        return ended.out;
+    };
+    const auto with_router = [](const std::string& hop) {
+        return "nfs: [{name: edge, router: {next-hops: {a: {" + hop + "}}, routes: [{prefix: 0.0.0.0/0, via: a}]}}]";
+    };
+    const std::string named = "forward → output (the port that edge names; without one dropped as no-output)\n",
+                      dropped = "→ output (no port: dropped as no-output)\n";
+    EXPECT_NE(explained(with_router("port: out")).find(named), std::string::npos);
+    EXPECT_NE(explained(with_router("mac: '02:00:00:00:00:0a'")).find("forward " + dropped), std::string::npos);
+    EXPECT_NE(explained("nfs: [mirror]").find(dropped), std::string::npos);
+    EXPECT_NE(explained("output: out, " + with_router("port: out")).find("forward → port out\n"), std::string::npos);
+    EXPECT_NE(explained("nfs: [mirror, switch: {flows: ['actions=output:2']}]").find("the port that switch names"),
+              std::string::npos);
+}
+
 TEST(ExplainChains, TellsEachStageOnceHoweverManyChainsShareIt) {
     const TestFolder folder;
     std::string lines = "classify:\n", chains = "chains:\n";

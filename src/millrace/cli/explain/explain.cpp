@@ -14,6 +14,7 @@
 #include "millrace/cli/text/table.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/variant.hpp"
 #include "millrace/exec/transfer/batch_bytes.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
@@ -21,13 +22,24 @@
 namespace millrace::cli {
 namespace {
 
+/// Where packets go at the end of a chain that has no port.
+std::string output_without_port(const chain::Program& program) {
+    std::string names;
+    for (const chain::Node& node : program.nodes) {
+        const auto* const one = dynamic_cast<const nf::NamesPorts*>(node.nf.get());
+        if (one != nullptr && one->names_ports()) names += (names.empty() ? "" : " or ") + node.name;
+    }
+    return names.empty() ? "output (no port: dropped as no-output)"
+                         : "output (the port that " + names + " names; without one dropped as no-output)";
+}
+
 std::string target_text(const chain::Configuration& configuration, const chain::Program& program,
                         const chain::Target& target) {
     using Kind = chain::Target::Kind;
     switch (target.kind) {
         case Kind::node: return program.nodes[target.value].name;
         case Kind::output:
-            return program.output == kNoPort ? "output (no port: dropped)"
+            return program.output == kNoPort ? output_without_port(program)
                                              : "port " + configuration.port_names[program.output];
         case Kind::port: return "port " + configuration.port_names[target.value];
         case Kind::chain: return "chain " + configuration.chains[target.value]->name;

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "millrace/nf/balancer/device.hpp"
 #include "millrace/nf/balancer/maglev.hpp"
 #include "millrace/nf/balancer/options.hpp"
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/nf.hpp"
 
 namespace millrace::nf::balancer {
@@ -52,7 +54,7 @@ private:
     uint32_t forms_ = 0;
 };
 
-class BalancerHost : public NetworkFunction {
+class BalancerHost : public NetworkFunction, public NamesPorts {
 public:
     BalancerHost(const Config& options, const Environment& environment)
         : options_(read_options(options, environment.ports)) {
@@ -62,6 +64,11 @@ public:
     }
 
     const Image& image() const override { return image_; }
+    bool names_ports() const override {
+        return std::ranges::any_of(options_.services, [](const ServiceOptions& service) {
+            return std::ranges::any_of(service.back_ends, [](const auto& one) { return one.out_port != kNoPort; });
+        });
+    }
     Fields reads(Fields of_type) const override { return without_quotes(of_type); }
     Fields writes(Fields of_type) const override { return without_quotes(of_type); }
 

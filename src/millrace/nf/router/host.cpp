@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <mutex>
 
 #include "millrace/nf/prefixes/linear_routes.hpp"
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/cpu.hpp"
 #include "millrace/nf/router/device.hpp"
@@ -12,7 +14,7 @@ namespace millrace::nf::router {
 namespace {
 
 /// Routes and next hops as the configuration says.
-class RouterHost : public NetworkFunction {
+class RouterHost : public NetworkFunction, public NamesPorts {
 public:
     static std::unique_ptr<NetworkFunction> create(const Config& options, const Environment& environment) {
         if (!options.has("kernel")) return std::make_unique<RouterHost>(options, environment);
@@ -55,6 +57,9 @@ public:
 
     const Image& image() const override { return image_; }
     bool takes_uncut() const override { return true; }
+    bool names_ports() const override {
+        return std::ranges::any_of(routes_->next_hops.next_hops(), [](const auto& hop) { return hop.port != kNoPort; });
+    }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
         const auto& tables = *static_cast<const RouterTables*>(image_.tables());

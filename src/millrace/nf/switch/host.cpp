@@ -11,6 +11,7 @@
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/classify/bit_vector/vector_store.hpp"
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/switch/text/change_file.hpp"
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/flows/flow_search.hpp"
@@ -27,7 +28,12 @@ namespace {
 /// Calls of `next` without a change after which the tables are made anew, too; one more for so many flows.
 constexpr uint64_t kQuietLooks = 500, kFlowsOfQuietLook = 100;
 
-class SwitchHost : public NetworkFunction, public Varied, public Changeable, public Controllable, public PuntTaker {
+class SwitchHost : public NetworkFunction,
+                   public Varied,
+                   public Changeable,
+                   public Controllable,
+                   public PuntTaker,
+                   public NamesPorts {
 public:
     SwitchHost(const Config& options, const Environment& environment) : ports_(read_ports(options, environment.ports)) {
         options.only({"flows", "file", "groups", "meters", "ports", "engine", "max-table", "max-flows", "dump",

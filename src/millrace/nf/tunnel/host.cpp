@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/prefixes/linear_routes.hpp"
 #include "millrace/nf/prefixes/lpm.hpp"
@@ -60,7 +61,7 @@ std::vector<typename prefixes::Rib<Bytes>::Route> routes_of(const std::vector<Tu
     return routes;
 }
 
-class TunnelHost : public NetworkFunction, public WantsWholePackets {
+class TunnelHost : public NetworkFunction, public WantsWholePackets, public NamesPorts {
 public:
     TunnelHost(const Config& options, const Environment& environment)
         : options_(read_options(options, environment.ports)) {
@@ -91,6 +92,9 @@ public:
     }
 
     const Image& image() const override { return image_; }
+    bool names_ports() const override {
+        return std::ranges::any_of(options_.tunnels, [](const auto& one) { return one.tunnel.port != kNoPort; });
+    }
     Growth growth(const Growth&) const override { return {.head = growth_}; }
     std::string explain(const Decision& decision) const override {
         return decision.detail < options_.tunnels.size() ? options_.tunnels[decision.detail].name : "";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/changeable.hpp"
+#include "millrace/nf/names_ports.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/kernel/kernel_watch.hpp"
 #include "millrace/nf/stands_in.hpp"
@@ -14,7 +15,7 @@ KernelOptions read_kernel_options(const Config& options, const std::vector<std::
 
 /// One generation: the kernel's tables at one moment. Only where packets will flow (Environment::live) is the kernel
 /// asked; elsewhere there is no route.
-class KernelRouter : public NetworkFunction, public Changeable, public StandsIn {
+class KernelRouter : public NetworkFunction, public Changeable, public StandsIn, public NamesPorts {
 public:
     KernelRouter(const Config& options, const Environment& environment);
     /// The generation behind `previous`.
