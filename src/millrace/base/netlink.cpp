@@ -44,7 +44,7 @@ int open_socket(int protocol, const std::vector<unsigned>& groups, const std::ve
     return -1;
 }
 
-Received receive(int socket, std::vector<uint8_t>& buffer, Bytes& message) {
+Received receive(int socket, std::span<uint8_t> buffer, Bytes& message) {
     for (;;) {
         sockaddr_nl from{};
         socklen_t from_bytes = sizeof from;

@@ -79,6 +79,6 @@ int open_socket(int protocol, const std::vector<unsigned>& groups, const std::ve
 enum class Received { nothing, message, lost };
 /// Reads one datagram of the kernel into `buffer`, of which `message` becomes a part. `lost`: the kernel had more than
 /// it could keep, or more than fits.
-Received receive(int socket, std::vector<uint8_t>& buffer, Bytes& message);
+Received receive(int socket, std::span<uint8_t> buffer, Bytes& message);
 
 }  // namespace millrace::netlink

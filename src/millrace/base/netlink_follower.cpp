@@ -52,7 +52,7 @@ Follower::~Follower() {
     stopping_ = true;
     eventfd_write(wake_.get(), 1);
     if (thread_.joinable()) thread_.join();
-    explicit_bzero(buffer_.data(), buffer_.size());  // keys may have come through it
+    explicit_bzero(buffer_.data(), used_);  // keys may have come through it
 }
 
 void Follower::start() {
@@ -75,12 +75,21 @@ void Follower::on_answered(uint32_t sequence, int error) {
     answer_error_ = error;
 }
 
+/// Reads one message, which is in the buffer until the next one.
+Received Follower::receive_from(const Descriptor& socket, Bytes& message) {
+    const Received received = netlink::receive(socket.get(), buffer_, message);
+    // Of a message that did not fit there is as much as fits.
+    if (received == Received::message) used_ = std::max(used_, message.size());
+    if (received == Received::lost) used_ = buffer_.size();
+    return received;
+}
+
 /// Reads all that a socket has; false when that is nothing.
 bool Follower::receive(const Descriptor& socket, Copy::Source source) {
     bool any = false;
     reading_ = true;
     for (Bytes message;; any = true) {
-        const Received received = netlink::receive(socket.get(), buffer_, message);
+        const Received received = receive_from(socket, message);
         if (received == Received::nothing) break;
         const std::lock_guard lock(mutex_);
         if (received == Received::lost) copy_.on_hidden_change();
@@ -186,7 +195,7 @@ void Follower::send_posted() {
     }
     for (const std::vector<uint8_t>& message : posted) {
         send(posts_.get(), message.data(), message.size(), 0);
-        for (Bytes answer; netlink::receive(posts_.get(), buffer_, answer) == Received::message;)
+        for (Bytes answer; receive_from(posts_, answer) == Received::message;)
             for_each_message(answer, [&](const nlmsghdr& head, Bytes body) {
                 const int error = answered(head.nlmsg_type, body).value_or(0);
                 if (error != 0) copy_.on_refused(error);

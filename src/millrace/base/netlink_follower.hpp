@@ -12,6 +12,7 @@
 #include "millrace/base/descriptor.hpp"
 #include "millrace/base/netlink.hpp"
 #include "millrace/base/reporter.hpp"
+#include "millrace/base/zeroed_allocator.hpp"
 
 namespace millrace::netlink {
 
@@ -100,6 +101,7 @@ private:
     [[noreturn]] void fail(const std::string& what) const;
     void run();
     void follow_once();
+    Received receive_from(const Descriptor& socket, Bytes& message);
     bool receive(const Descriptor& socket, Copy::Source source);
     void ask(Copy::Request request);
     void resync();
@@ -111,8 +113,9 @@ private:
     const Location where_;
     const Reporter reporter_;
     const Descriptor events_, requests_, posts_;
-    const Descriptor wake_;  // to end, or to send what is posted
-    std::vector<uint8_t> buffer_;
+    const Descriptor wake_;                                  // to end, or to send what is posted
+    std::vector<uint8_t, ZeroedAllocator<uint8_t>> buffer_;  // messages are seldom as long as it is
+    size_t used_ = 0;                                        // bytes of it that messages have been in
     uint32_t sequence_ = 0, answered_ = 0;
     int answer_error_ = 0;
     Clock::time_point work_at_{};
