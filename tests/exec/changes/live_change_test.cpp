@@ -19,8 +19,7 @@ namespace millrace::test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-// A generation's routing table of 48 MB then costs a second, and a packet ten times as much: a sixth of the
-// generations.
+// A generation then costs several times as much, and a packet ten times: a sixth of the generations.
 constexpr unsigned kGenerations = 16, kRate = 5'000, kLeastPackets = 1'000;
 #else
 constexpr unsigned kGenerations = 100, kRate = 50'000, kLeastPackets = 10'000;

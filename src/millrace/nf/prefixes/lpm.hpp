@@ -14,16 +14,23 @@
 
 namespace millrace::nf::prefixes {
 
-/// Longest-prefix match by a table of 2^RootBits entries and groups of 256 below it, with each prefix
+/// Longest-prefix match by a first table, the root, and groups of 256 entries below it, with each prefix
 /// expanded to the entries it covers (leaf pushing). Beside every entry stands the length of the
 /// prefix that it came from, so that a route can be added or taken away by visiting only the entries
 /// that it covers. Not safe for use by several threads while it is changed.
-template <class Entry, unsigned Bytes, unsigned RootBits>
+///
+/// A table begins small, with a root of kSmallRoot entries, and takes memory as it gets routes. Where it may need more
+/// than kSmallGroups groups it becomes a large one, with a root of 2^LargeBits entries; and a small one again with so
+/// few routes that a quarter of those groups are enough, so that some hundreds of changes are between two such steps.
+template <class Entry, unsigned Bytes, unsigned LargeBits>
 class Lpm {
 public:
     using Address = typename Rib<Bytes>::Address;
     using Route = typename Rib<Bytes>::Route;
     static constexpr Entry kGroup = static_cast<Entry>(Entry{1} << (8 * sizeof(Entry) - 1));
+    static constexpr size_t kSmallGroups = 4096;
+    /// With so many routes a large table becomes a small one.
+    static constexpr size_t kFewRoutes = kSmallGroups / 4 / (Bytes - 1);
 
     /// The entries as they stood at a version: what others read while the table goes on changing.
     struct Copy {
@@ -36,12 +43,8 @@ public:
     /// True when the prefix is new. Throws std::length_error, with nothing changed, when a table is full.
     bool insert(const Address& address, unsigned length, uint16_t value) {
         ++version_;
-        if (root_.empty()) {
-            // A default route, which comes first where many are loaded, is all that there is yet.
-            const bool of_all = length == 0;
-            start(of_all ? Owner{static_cast<Entry>(value), owner(0)} : Owner{0, 0});
-            if (of_all) return rib_.set(address, length, value);
-        }
+        if (root_.empty()) start();
+        if (is_small() && groups_in_use() + Bytes - 1 > kSmallGroups) grow();
         // Groups on the way down that fail to come leave only empty groups behind: no answer changes.
         const Range range = descend(address, length);
         replace(range, Owner{static_cast<Entry>(value), owner(length)},
@@ -58,6 +61,7 @@ public:
             next = {static_cast<Entry>(parent->value), owner(parent->length)};
         replace(descend(address, length), next, [&](uint8_t old) { return old == owner(length); });
         collapse(address, length);
+        if (!is_small() && rib_.size() <= kFewRoutes) shrink();
         return true;
     }
 
@@ -73,7 +77,7 @@ public:
     Entry lookup(const Address& address) const {
         if (root_.empty()) return 0;
         Entry entry = root_[root_index(address)];
-        for (unsigned i = RootBits / 8; (entry & kGroup) != 0; ++i) entry = groups_[at(entry, address[i])];
+        for (unsigned i = root_bytes(); (entry & kGroup) != 0; ++i) entry = groups_[at(entry, address[i])];
         return entry;
     }
 
@@ -81,11 +85,13 @@ public:
     uint64_t version() const { return version_; }
     /// Makes a copy, which may be an older one or empty, equal to what stands now, by what has changed since.
     void bring_up(Copy& copy) const {
+        if (copy.root.size() != root_.size()) copy = {};
         copy.root_revision = bring_up(copy.root, root_, root_stamps_, copy.version, copy.root_revision.get());
         copy.groups_revision = bring_up(copy.groups, groups_, group_stamps_, copy.version, copy.groups_revision.get());
         copy.version = version_;
     }
 
+    bool is_small() const { return root_.size() <= kSmallRoot; }
     const Rib<Bytes>& rib() const { return rib_; }
     const std::vector<Entry>& root() const { return root_; }
     const std::vector<Entry>& groups() const { return groups_; }
@@ -108,10 +114,39 @@ private:
     /// change.
     static constexpr size_t kChunk = 256;
 
-    void start(Owner all) {
-        root_.assign(size_t{1} << RootBits, all.value);
-        root_owner_.assign(size_t{1} << RootBits, all.owner);
+    void start() {
+        root_.resize(kSmallRoot);
+        root_owner_.resize(kSmallRoot);
         changed({false, 0, root_.size()});
+    }
+    /// The entries of the groups that a larger root makes needless move there; the other groups stay where they are.
+    void grow() {
+        std::vector<Entry> entries;
+        std::vector<uint8_t> owners;
+        entries.reserve(size_t{1} << LargeBits);
+        owners.reserve(size_t{1} << LargeBits);
+        const auto append = [&](auto&& self, Owner from, unsigned bits) -> void {
+            if (bits == LargeBits || (from.value & kGroup) == 0) {
+                entries.insert(entries.end(), size_t{1} << (LargeBits - bits), from.value);
+                owners.insert(owners.end(), size_t{1} << (LargeBits - bits), from.owner);
+                return;
+            }
+            const size_t first = at(from.value, 0);
+            for (size_t i = first; i < first + kGroupEntries; ++i)
+                self(self, Owner{groups_[i], groups_owner_[i]}, bits + 8);
+            free_.push_back(first / kGroupEntries);
+        };
+        for (size_t i = 0; i < kSmallRoot; ++i) append(append, Owner{root_[i], root_owner_[i]}, 8);
+        root_ = std::move(entries);
+        root_owner_ = std::move(owners);
+        changed({false, 0, root_.size()});
+    }
+    void shrink() {
+        Lpm small;
+        small.version_ = version_;
+        rib_.for_each([&](const Route& route) { small.insert(route.address, route.length, route.value); });
+        if (small.root_.empty()) small.start();
+        *this = std::move(small);
     }
     void changed(Range range) {
         std::vector<uint64_t>& stamps = range.in_groups ? group_stamps_ : root_stamps_;
@@ -143,9 +178,11 @@ private:
         }
         return revision;
     }
-    static size_t root_index(const Address& address) {
+    /// Bytes of an address that choose the entry of the root.
+    unsigned root_bytes() const { return is_small() ? 1 : LargeBits / 8; }
+    size_t root_index(const Address& address) const {
         size_t index = 0;
-        for (unsigned i = 0; i < RootBits / 8; ++i) index = index << 8 | address[i];
+        for (unsigned i = 0; i < root_bytes(); ++i) index = index << 8 | address[i];
         return index;
     }
     static size_t at(Entry group, size_t index) {
@@ -155,14 +192,15 @@ private:
     /// The entries that a prefix covers on the level where it ends; makes the groups on the way.
     Range descend(const Address& address, unsigned length) {
         size_t index = root_index(address);
-        if (length <= RootBits) return {false, index, size_t{1} << (RootBits - length)};
+        const unsigned root_bits = 8 * root_bytes();
+        if (length <= root_bits) return {false, index, size_t{1} << (root_bits - length)};
         if ((root_[index] & kGroup) == 0) {
             const Entry group = make_group({root_[index], root_owner_[index]});
             root_[index] = group;
             changed({false, index, 1});
         }
         Entry entry = root_[index];
-        unsigned byte = RootBits / 8;
+        unsigned byte = root_bytes();
         for (; length > 8 * (byte + 1); ++byte) {
             index = at(entry, address[byte]);
             if ((groups_[index] & kGroup) == 0) {
@@ -212,11 +250,11 @@ private:
 
     /// Frees the groups on the way to a prefix in which nothing longer than their place is left.
     void collapse(const Address& address, unsigned length) {
-        for (unsigned bits = (length + 7) / 8 * 8; bits > RootBits; bits -= 8) {
+        for (unsigned bits = (length + 7) / 8 * 8; bits > 8 * root_bytes(); bits -= 8) {
             // The entry that points to the group which resolves the last 8 of `bits`.
             size_t index = root_index(address);
             bool in_groups = false;
-            for (unsigned byte = RootBits / 8; 8 * (byte + 1) < bits; ++byte) {
+            for (unsigned byte = root_bytes(); 8 * (byte + 1) < bits; ++byte) {
                 index = at(in_groups ? groups_[index] : root_[index], address[byte]);
                 in_groups = true;
             }

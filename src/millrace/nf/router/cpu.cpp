@@ -42,8 +42,9 @@ private:
     void lookup_ipv4(size_t count) {
         if (fibs_ != nullptr) return fibs_->lookup_ipv4({addresses4_, count}, targets_);
         // One miss in a cache at a time would cost more than all else: ask for the entries first.
-        if (!tables_.prefixes.ipv4_root.empty())
-            for (size_t i = 0; i < count; ++i) __builtin_prefetch(&tables_.prefixes.ipv4_root[addresses4_[i] >> 8]);
+        const View<Ipv4Entry> root = tables_.prefixes.ipv4_root;
+        if (root.size() > kSmallRoot)
+            for (size_t i = 0; i < count; ++i) __builtin_prefetch(&root[addresses4_[i] >> 8]);
         for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv4(tables_.prefixes, addresses4_[i]);
     }
     void lookup_ipv6(size_t count) {

@@ -63,7 +63,8 @@ public:
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
         const auto& tables = *static_cast<const RouterTables*>(image_.tables());
-        if (linear()) return make_cpu_router(tables, nullptr);
+        const bool is_small = lookup_->ipv4.is_small() && lookup_->ipv6.is_small();
+        if (linear() || is_small) return make_cpu_router(tables, nullptr);
         const std::lock_guard lock(mutex_);
         if (fibs_ == nullptr) fibs_ = std::make_shared<const Fibs>(lookup_->ipv4, lookup_->ipv6);
         return make_cpu_router(tables, fibs_);

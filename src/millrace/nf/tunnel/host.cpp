@@ -15,7 +15,7 @@ namespace millrace::nf::tunnel {
 namespace {
 
 constexpr uint32_t kHeadGrowth = ip::kIpv6Bytes + udp::kHeaderBytes + 8 + eth::kHeaderBytes;
-/// Of one family: so few are looked at one by one, which saves a table of 32 MiB.
+/// Of one family: so few are looked at one by one, which saves a table.
 constexpr size_t kFewPrefixes = 16;
 
 /// Places of an open hash table, half of them free at least.

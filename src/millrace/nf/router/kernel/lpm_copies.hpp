@@ -16,7 +16,7 @@ public:
     /// The table as it stands now; the same object until it changes. One thread at a time.
     std::shared_ptr<const Copy> of(const Table& table) {
         if (auto newest = newest_.lock(); newest != nullptr && newest->version == table.version()) return newest;
-        std::unique_ptr<Copy> copy = unused_->take();
+        std::unique_ptr<Copy> copy = unused_->take(table.root().size());
         table.bring_up(*copy);
         // Whoever lets go of it last gives it back.
         std::shared_ptr<const Copy> made(copy.release(), [unused = unused_](const Copy* done) {
@@ -29,8 +29,10 @@ public:
 private:
     class Unused {
     public:
-        std::unique_ptr<Copy> take() {
+        /// Copies with another root are of no use any more: the table has become large, or small.
+        std::unique_ptr<Copy> take(size_t root_entries) {
             const std::lock_guard lock(mutex_);
+            std::erase_if(copies_, [=](const auto& copy) { return copy->root.size() != root_entries; });
             if (copies_.empty()) return std::make_unique<Copy>();
             auto copy = std::move(copies_.back());
             copies_.pop_back();
