@@ -263,7 +263,7 @@ private:
     void answer() {
         const uint64_t number = lane_numbers_[number_] + input_.byte() % 8;
         Answer& there = attachment_.memory().answer(number_, number);
-        for (uint32_t i = 0; i < kShape.packets; ++i) there.outcomes[i] = input_.byte() & 0x83;
+        for (uint32_t i = 0; i < kShape.packets; ++i) there.words[i] = input_.byte() & 0x83;
         there.number.store(number, std::memory_order_release);
     }
     void hear(Lane& lane) {
@@ -336,10 +336,10 @@ private:
             for (const DeviceHalf::Array& array : half.arrays) require(array.member + 8 <= half.tables.size());
             require(!half.to_terms.empty());
             for (const uint8_t outcome : half.to_terms) require(outcome < kShape.outcomes);
-            const std::vector<uint8_t> again = half_bytes(half);
-            const DeviceHalf same = read_half(again, kShape.outcomes);
+            const DeviceHalf same = read_half(half_bytes(half), kShape.outcomes);
             require(same.function == half.function && same.ptx == half.ptx && same.tables == half.tables &&
-                    same.to_terms == half.to_terms && same.arrays.size() == half.arrays.size());
+                    same.to_terms == half.to_terms && same.stages == half.stages &&
+                    same.arrays.size() == half.arrays.size());
             attachment_.place(
                 std::make_shared<ConfinedFunction>(scene_.device, scene_.streams, scene_.kernels, half, terms, "acme"));
         } catch (const ConfigError& e) {

@@ -50,7 +50,7 @@ TEST(Door, AsksForTheRightWords) {
     EXPECT_NE(answer_to(manager, hello_of("")), "");
     Hello hello = hello_of("acme.dpi");
     hello.version = 2;
-    EXPECT_EQ(answer_to(manager, hello), "the tenant speaks version 2, the manager 4");
+    EXPECT_EQ(answer_to(manager, hello), "the tenant speaks version 2, the manager 5");
     hello.version = kVersion;
     hello.magic ^= 1;
     EXPECT_EQ(answer_to(manager, hello), "this is no tenant of Millrace");

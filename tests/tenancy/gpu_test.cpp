@@ -26,7 +26,7 @@ using test::terms_for;
 using test::terms_of_addresses;
 using test::wait_until;
 
-constexpr const char* kFirewall =
+constexpr const char* kFirewallOptions =
     "{rules: ['deny tcp from any port 0-9999 to any', 'permit udp from 0.0.0.0/1 to any', 'deny udp from any to any "
     "port 1000-40000', 'permit tcp from any to 128.0.0.0/2'], default: deny}";
 
@@ -85,7 +85,7 @@ TEST_P(FunctionOnTheGpu, GivesWhatTheHostGivesWithEachNumberOfPackets) {
 }
 INSTANTIATE_TEST_SUITE_P(Own, FunctionOnTheGpu,
                          testing::Values(Function{"Mirror", "mirror", "{}"},
-                                         Function{"Firewall", "firewall", kFirewall},
+                                         Function{"Firewall", "firewall", kFirewallOptions},
                                          Function{"TtlGuard", "ttl-guard", "{least: 100, least-ipv6: 30}"}),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -45,12 +45,14 @@ std::string refusal_of(const std::vector<uint8_t>& bytes) {
 
 TEST(DeviceHalves, ComeAsTheyWereSent) {
     for (const size_t arrays : {size_t{0}, size_t{1}, size_t{kMaxArrays}}) {
-        const DeviceHalf sent = some_half(arrays);
+        DeviceHalf sent = some_half(arrays);
+        sent.stages = {arrays > 0, arrays != 1};
         const auto memory = sealed_memory(half_bytes(sent));
         const DeviceHalf came = read_half(memory->get(), kMax, kOutcomes);
         EXPECT_EQ(came.function, sent.function);
         EXPECT_EQ(came.ptx, sent.ptx);
         EXPECT_EQ(came.to_terms, sent.to_terms);
+        EXPECT_EQ(came.stages, sent.stages);
         EXPECT_EQ(came.tables, sent.tables);
         ASSERT_EQ(came.arrays.size(), arrays);
         for (size_t i = 0; i < arrays; ++i) {
@@ -78,7 +80,7 @@ TEST(DeviceHalves, WhoseNumbersLieAreRefusedByName) {
     };
     const Case cases[] = {
         {"is none of Millrace", [](HalfHead& head) { head.magic ^= 1; }},
-        {"has version 2, the manager 4", [](HalfHead& head) { head.version = 2; }},
+        {"has version 2, the manager 5", [](HalfHead& head) { head.version = 2; }},
         {"another version of Millrace", [](HalfHead& head) { ++head.layout; }},
         {"without an end", [](HalfHead& head) { std::memset(head.function, 'a', sizeof head.function); }},
         {"bytes of PTX", [](HalfHead& head) { head.ptx_bytes = kMaxPtxBytes + 1; }},
@@ -88,6 +90,9 @@ TEST(DeviceHalves, WhoseNumbersLieAreRefusedByName) {
         {"no number of outcomes", [](HalfHead& head) { head.outcomes = 0; }},
         {"no number of outcomes", [](HalfHead& head) { head.outcomes = 31; }},
         {"not agreed on", [](HalfHead& head) { head.to_terms[1] = kOutcomes; }},
+        {"stages in its process that there are none of", [](HalfHead& head) { head.stages = 4; }},
+        {"stages in its process that there are none of", [](HalfHead& head) { head.stages = 0xff; }},
+        {"stages in its process that there are none of", [](HalfHead& head) { head.reserved = 1; }},
     };
     for (const Case& one : cases) {
         std::vector<uint8_t> bytes = half_bytes(some_half());

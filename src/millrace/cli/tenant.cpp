@@ -77,6 +77,14 @@ void try_gpu(const TenantArguments& arguments, const tenancy::Member& member, St
     }
 }
 
+/// What this process still does of each batch.
+std::string stages_text(const nf::CpuStages& stages) {
+    if (!stages.any()) return {};
+    return std::string("; this process works on each batch ") + (stages.before && stages.after ? "before and after it"
+                                                                 : stages.before               ? "before it"
+                                                                                               : "after it");
+}
+
 /// Attached until the manager lets go, or somebody ends it.
 void serve(const TenantArguments& arguments, tenancy::Member& member, tenancy::FunctionHost& host,
            tenancy::Offering& offering) {
@@ -91,7 +99,7 @@ void serve(const TenantArguments& arguments, tenancy::Member& member, tenancy::F
         const auto placed = member.placement();
         if (!placed) continue;
         if (placed->kind == tenancy::Notice::Kind::placed)
-            tell(arguments, std::string("runs on the GPU, ") + placed->text);
+            tell(arguments, std::string("runs on the GPU, ") + placed->text + stages_text(host.stages()));
         else stay(arguments, std::string("the run refuses its device half: ") + placed->text);
     }
 }

@@ -28,8 +28,14 @@ struct TenantReport {
     uint64_t instructions = 0;                      ///< there: of its PTX
     uint64_t fence_instructions = 0;                ///< there: that isolation adds to them
     uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
-    std::map<std::string, uint64_t> misdeeds;       ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
-    PromiseReport promise;                          ///< as PromiseWatch::add_to has it
+    struct Times {
+        uint64_t p50_ns = 0, p99_ns = 0;
+    };
+    /// Of a function with CPU stages around its device half ("before" and "after"; "device"): times of a batch.
+    std::map<std::string, Times> stages;
+    uint64_t stages_beside = 0;                ///< CPU stages that ended while the device had another batch
+    std::map<std::string, uint64_t> misdeeds;  ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
+    PromiseReport promise;                     ///< as PromiseWatch::add_to has it
 };
 
 /// Tenants' functions in a chain that goes through a device in one piece (chain::Program::undivided), one worker's, as

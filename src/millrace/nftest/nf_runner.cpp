@@ -6,7 +6,9 @@
 #include "millrace/nftest/device_nf.hpp"
 #include "millrace/nftest/packets/packet_arena.hpp"
 #include "millrace/base/running.hpp"
+#include "millrace/nf/cpu_stages.hpp"
 #include "millrace/nf/variant.hpp"
+#include "millrace/packet/argument.hpp"
 
 namespace millrace::nftest {
 namespace {
@@ -26,20 +28,51 @@ std::vector<size_t> accepted(PacketArena& arena) {
     return indexes;
 }
 
-void run_cpu(const nf::Type& type, const void* tables, nf::CpuHalf& half, PacketArena& arena,
-             std::vector<Decision>& decisions) {
-    const Running running(type.name);
+/// Calls `work(packets, decisions)` for vectors of the packets that the parser accepted.
+template <class Work>
+void in_vectors(PacketArena& arena, std::vector<Decision>& decisions, Work&& work) {
     const std::vector<size_t> batch = accepted(arena);
     for (size_t at = 0; at < batch.size(); at += nf::kCpuVector) {
         const size_t count = std::min(nf::kCpuVector, batch.size() - at);
         Packet* packets[nf::kCpuVector];
-        Decision out[nf::kCpuVector];
+        Decision own[nf::kCpuVector];
         for (size_t i = 0; i < count; ++i) packets[i] = &arena[batch[at + i]];
-        half.process({packets, count}, out);
-        if (type.commits_keyed())
-            for (size_t i = 0; i < count; ++i) out[i] = type.commit(*packets[i], tables, out[i]);
-        for (size_t i = 0; i < count; ++i) decisions[batch[at + i]] = out[i];
+        for (size_t i = 0; i < count; ++i) own[i] = decisions[batch[at + i]];
+        work(std::span<Packet* const>(packets, count), own);
+        for (size_t i = 0; i < count; ++i) decisions[batch[at + i]] = own[i];
     }
+}
+
+void run_before(const std::string& name, nf::BeforeDevice& stage, PacketArena& arena,
+                std::vector<Decision>& decisions) {
+    const Running running(name);
+    in_vectors(arena, decisions, [&](std::span<Packet* const> packets, Decision*) {
+        uint32_t arguments[nf::kCpuVector];
+        stage.before({packets.data(), packets.size()}, arguments);
+        for (size_t i = 0; i < packets.size(); ++i) set_argument(*packets[i], arguments[i]);
+    });
+}
+
+void run_after(const std::string& name, nf::AfterDevice& stage, PacketArena& arena, EventBuffer& events,
+               std::vector<Decision>& decisions) {
+    const Running running(name);
+    in_vectors(arena, decisions, [&](std::span<Packet* const> packets, Decision* own) {
+        for (Packet* const packet : packets) {
+            packet->set_events(&events, 0);
+            set_argument(*packet, 0);
+        }
+        stage.after(packets, own);
+    });
+}
+
+void run_cpu(const nf::Type& type, const void* tables, nf::CpuHalf& half, PacketArena& arena,
+             std::vector<Decision>& decisions) {
+    const Running running(type.name);
+    in_vectors(arena, decisions, [&](std::span<Packet* const> packets, Decision* out) {
+        half.process(packets, out);
+        if (type.commits_keyed())
+            for (size_t i = 0; i < packets.size(); ++i) out[i] = type.commit(*packets[i], tables, out[i]);
+    });
 }
 
 /// Asks the NF again of the packets whose events were left, as an executor does.
@@ -140,23 +173,21 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint1
     buffer.capacity = static_cast<uint32_t>(events.size());
     buffer.left = left.data();
     buffer.left_capacity = static_cast<uint32_t>(left.size());
+    auto* const before = dynamic_cast<nf::BeforeDevice*>(nf_.get());
+    auto* const after = dynamic_cast<nf::AfterDevice*>(nf_.get());
     for (const Frame& frame : frames) {
         Packet& packet = arena.add(frame);
         packet.set_in_port(in_port);
         packet.set_time_ns(time_ns + arena.size() * kPacketNs);
-        packet.set_events(&buffer, 0);
+        if (after == nullptr) packet.set_events(&buffer, 0);
     }
     NfResult result;
     result.decisions.assign(frames.size(), Decision{kNoDetail, kRefused});
     if (before_ != nullptr)
         run_device_half(*before_type_, before_->image().tables(), before_type_->lanes, arena, result.decisions);
-    if (half.lanes == 0) {
-        if (cpu_half_ == nullptr) cpu_half_ = made(type_->name, [&] { return nf_->make_cpu_half(); });
-        if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
-        run_cpu(*type_, nf_->image().tables(), *cpu_half_, arena, result.decisions);
-    } else {
-        run_device_half(*type_, nf_->image().tables(), half.lanes, arena, result.decisions);
-    }
+    if (before != nullptr) run_before(type_->name, *before, arena, result.decisions);
+    run_half(half, arena, result.decisions);
+    if (after != nullptr) run_after(type_->name, *after, arena, buffer, result.decisions);
     if (!arena.guards_intact()) result.mistakes.push_back("it wrote outside of its packets and their rooms");
     for (size_t i = 0; i < frames.size(); ++i) {
         const uint32_t outcome = result.decisions[i].outcome;
@@ -173,6 +204,13 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Half& half, uint1
     });
     result.events = std::move(events);
     return result;
+}
+
+void NfRunner::run_half(const Half& half, PacketArena& arena, std::vector<Decision>& decisions) {
+    if (half.lanes > 0) return run_device_half(*type_, nf_->image().tables(), half.lanes, arena, decisions);
+    if (cpu_half_ == nullptr) cpu_half_ = made(type_->name, [&] { return nf_->make_cpu_half(); });
+    if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
+    run_cpu(*type_, nf_->image().tables(), *cpu_half_, arena, decisions);
 }
 
 }  // namespace millrace::nftest

@@ -74,13 +74,15 @@ public:
     /// Whether device code keeps state or needs an order.
     bool stateful() const;
 
-    /// One batch. The CPU half gets vectors of at most kCpuVector. A write outside of the packets and their rooms is a
-    /// mistake.
+    /// One batch. The CPU half and CPU stages, which devices go without, get vectors of at most kCpuVector. A write
+    /// outside of the packets and their rooms is a mistake.
     NfResult run(const std::vector<Frame>& frames, const Half& half, uint16_t in_port = 0);
 
     uint64_t time_ns = 0;  ///< of runs: when their first packets come; the others follow each kPacketNs
 
 private:
+    void run_half(const Half& half, PacketArena& arena, std::vector<Decision>& decisions);
+
     OpenDevice open_;
     std::shared_ptr<nf::NetworkFunction> nf_;
     const nf::Type* type_;                         // of it

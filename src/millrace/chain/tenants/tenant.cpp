@@ -12,6 +12,7 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/names.hpp"
 #include "millrace/isolation/report.hpp"
+#include "millrace/nf/cpu_stages.hpp"
 
 namespace millrace::chain {
 namespace {
@@ -209,6 +210,13 @@ void check_tenants(const Config& chain, const Program& program) {
         if (has_some && chain.has(key))
             chain.at(key).fail("a chain with a tenant's function goes without '" + std::string(key) + "'",
                                "make that a chain of its own, which leads to this one");
+    for (const Node& node : program.nodes)
+        if (node.nf != nullptr && nf::cpu_stages_of(*node.nf).any())
+            throw ConfigError(Diagnostic{node.where,
+                                         "'" + node.name +
+                                             "' has CPU stages around its device half, which run in the process of a "
+                                             "tenant",
+                                         "name a tenant in its place, and have 'millrace tenant' bring it"});
 }
 
 const TenantFunction* tenant_of(const Node& node) { return dynamic_cast<const TenantFunction*>(node.nf.get()); }

@@ -96,7 +96,8 @@ inline constexpr const char* kAbsentForNames[] = {"away", "busy", "late", "wrong
 /// stand in one. Throws ConfigError.
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,
                       std::map<std::string, std::string>& chain_of);
-/// Throws ConfigError where a chain's options do not go with a tenant's function in it.
+/// Throws ConfigError where a chain's options do not go with a tenant's function in it, or a function that is nobody's
+/// can only be a tenant's.
 void check_tenants(const Config& chain, const Program& program);
 
 /// The function that a node is, if it is a tenant's; else null.

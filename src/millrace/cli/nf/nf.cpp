@@ -76,7 +76,8 @@ int test(const std::string& name, const std::string& table) {
     const nftest::GoldenReport report = nftest::run_golden(type, table, options);
     for (const Diagnostic& failure : report.failures) std::cerr << failure.render() << "\n";
     std::cout << type.name << ": " << report.cases << (report.cases == 1 ? " case" : " cases") << " on cpu";
-    for (const std::string& device : devices) std::cout << ", " << device;
+    // A function with stages on the CPU has had none.
+    for (const auto& [device, there] : opened) std::cout << ", " << device;
     if (report.failed == 0) std::cout << ": all passed\n";
     else std::cout << ": " << report.failed << " failed\n";
     return report.failed == 0 ? kOk : kFailed;

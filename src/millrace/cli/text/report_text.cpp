@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/cli/text/promise_text.hpp"
+#include "millrace/cli/text/stages_text.hpp"
 #include "millrace/cli/text/table.hpp"
 
 namespace millrace::cli {
@@ -76,6 +77,7 @@ std::string tenants_table(const exec::Report& report) {
         if (tenant.instructions > 0)
             more += fmt::format("tenant {} ran on the {}: {} instructions, and {} more for that\n", tenant.name,
                                 tenant.runs_on, tenant.instructions, tenant.fence_instructions);
+    for (const exec::TenantReport& tenant : report.tenants) more += stages_text(tenant.name, tenant.stages);
     for (const exec::TenantReport& tenant : report.tenants)
         if (tenant.promise.made())
             more += "tenant " + tenant.name + " was promised " +

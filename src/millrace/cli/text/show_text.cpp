@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "millrace/cli/text/promise_text.hpp"
+#include "millrace/cli/text/stages_text.hpp"
 #include "millrace/cli/text/table.hpp"
 
 namespace millrace::cli {
@@ -119,6 +120,15 @@ std::string chains_text(const json& chains) {
     return table.text() + more;
 }
 
+/// Times of a tenant's stages.
+std::map<std::string, exec::TenantReport::Times> stages_of(const json& tenant) {
+    std::map<std::string, exec::TenantReport::Times> times;
+    for (const char* const stage : {"before", "device", "after"})
+        if (const json& own = member(member(tenant, "stages"), std::string(stage) + "-ns"); own.is_object())
+            times[stage] = {number(own, "p50"), number(own, "p99")};
+    return times;
+}
+
 std::string tenants_text(const json& tenants) {
     Table table({"tenant", "chain", "state", "user", "process", "runs on", "packets", "answered", "absent", "batches",
                  "p99", "misdeeds"});
@@ -138,7 +148,10 @@ std::string tenants_text(const json& tenants) {
             fences += fmt::format("tenant {} runs on the {}: {} instructions, and {} more for that\n",
                                   text(tenant, "name"), text(tenant, "runs-on"), text(instructions, "function"),
                                   text(instructions, "isolation"));
-    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text() + fences + promises;
+    std::string stages;
+    for (const json& tenant : tenants) stages += stages_text(text(tenant, "name"), stages_of(tenant));
+    if (tenants.empty()) return "no chain of this run has a tenant's function\n";
+    return table.text() + fences + stages + promises;
 }
 
 std::string tables_text(const json& tables, const std::string& topic) {

@@ -6,6 +6,7 @@
 // length that lies in the window: places follow from the question, which the function can't reach.
 #pragma once
 
+#include "millrace/packet/argument.hpp"
 #include "millrace/packet/field_ranges.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
@@ -35,12 +36,11 @@ static_assert(sizeof(ConfinedHead) == 40);
 /// Of a packet, before its bytes.
 struct ConfinedQuestion {
     About about;
-    uint32_t extent;  ///< so many bytes of the frame's front are there
-    uint32_t reserved = 0;
+    uint32_t extent;        ///< so many bytes of the frame's front are there
+    uint32_t argument = 0;  ///< argument_of
 };
 struct ConfinedAnswer {
-    uint32_t outcome;   ///< as the function's type numbers them; any number
-    uint32_t out_port;  ///< kNoPort: it has chosen none
+    Decision decision;  ///< outcomes as the function's type numbers them; any number
 };
 static_assert(sizeof(ConfinedQuestion) % 8 == 0 && sizeof(ConfinedAnswer) % 8 == 0);
 
@@ -48,13 +48,14 @@ static_assert(sizeof(ConfinedQuestion) % 8 == 0 && sizeof(ConfinedAnswer) % 8 ==
 inline constexpr uint32_t kConfinedHandleBytes = (sizeof(Packet) + 15) / 16 * 16;
 
 /// The handle of a packet whose frame lies at `frame`, as a tenant's function has it.
-MILLRACE_DEVICE Packet handle_at(uint8_t* frame, uint32_t extent, const About& about, uint32_t item) {
+MILLRACE_DEVICE Packet handle_at(uint8_t* frame, uint32_t extent, const About& about, uint32_t item,
+                                 uint32_t argument = 0) {
     Packet packet;
     packet.attach(frame, about.length, extent, 0, 0);
     packet.set_index(item);
     packet.set_in_port(0);
     packet.set_out_port(kNoPort);
-    packet.set_ticket(0);
+    set_argument(packet, argument);
     packet.set_layers(about.layers);
     packet.set_time_ns(about.time_ns);
     return packet;
@@ -105,7 +106,7 @@ struct Enter {
             for (uint32_t i = 0; i < bytes; ++i) frame[at + i] = from[i];
             from += bytes;
         });
-        *detail::handle_of(head, item) = handle_at(frame, own.extent, about, item);
+        *detail::handle_of(head, item) = handle_at(frame, own.extent, about, item, own.argument);
     }
 };
 
@@ -120,8 +121,9 @@ struct Leave {
         const About about = detail::question_of(in, head, item).about;
         auto* const answer = reinterpret_cast<ConfinedAnswer*>(reinterpret_cast<uint8_t*>(out) +
                                                                uint64_t{item} * head.answer_stride);
-        answer->outcome = reinterpret_cast<const Decision*>(head.decisions)[item].outcome;
-        answer->out_port = detail::handle_of(head, item)->out_port();
+        answer->decision = reinterpret_cast<const Decision*>(head.decisions)[item];
+        // A tenant's function can't choose the port.
+        if (detail::handle_of(head, item)->out_port() != kNoPort) answer->decision.outcome = kUndeclaredOutcome;
         const uint8_t* const frame = detail::frame_of(head, item);
         auto* to = reinterpret_cast<uint8_t*>(answer + 1);
         for_each_declared(about.length, about.layers, Fields{head.changes}, [&](uint32_t at, uint32_t bytes) {

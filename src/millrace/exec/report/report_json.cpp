@@ -95,6 +95,9 @@ json port_json(const PortReport& port) {
 }
 
 json tenant_json(const TenantReport& tenant) {
+    json stages = {{"beside", tenant.stages_beside}};
+    for (const auto& [stage, times] : tenant.stages)
+        stages[stage + "-ns"] = {{"p50", times.p50_ns}, {"p99", times.p99_ns}};
     json entry = {{"name", tenant.name},
                   {"chain", tenant.chain},
                   {"state", tenant.state},
@@ -111,6 +114,7 @@ json tenant_json(const TenantReport& tenant) {
                   {"runs-on", tenant.runs_on},
                   {"gpu-batches", tenant.gpu_batches},
                   {"chain-batches", tenant.chain_batches},
+                  {"stages", tenant.stages.empty() ? json::object() : stages},
                   {"instructions", {{"function", tenant.instructions}, {"isolation", tenant.fence_instructions}}}};
     return with_promise(std::move(entry), tenant.promise);
 }

@@ -70,7 +70,7 @@ void SharedMemory::wake() const {
     [[maybe_unused]] const ssize_t n = write(event_.ours.get(), &word, sizeof word);
 }
 
-bool Exchange::ask(std::span<const Shown> packets, uint64_t id) {
+bool Exchange::ask(std::span<const Shown> packets, uint64_t id, Stage stage) {
     const Shape& shape = memory_->shape();
     if (asked_.size() == kSlots || packets.size() > shape.packets) return false;
     Question& own = memory_->question(lane_, next_);
@@ -87,9 +87,12 @@ bool Exchange::ask(std::span<const Shown> packets, uint64_t id) {
         back_bytes_[next_ % kSlots][i] = static_cast<uint16_t>(
             std::min<uint32_t>(packets[i].back_bytes, shape.back_bytes));
     }
+    if (stage == Stage::after)
+        for (size_t i = 0; i < packets.size(); ++i) own.decisions[i] = packets[i].decision;
     own.count = static_cast<uint32_t>(packets.size());
+    own.stage = stage;
     own.number.store(next_, std::memory_order_release);
-    asked_.push({next_++, id, own.count});
+    asked_.push({next_++, id, own.count, stage});
     memory_->wake();
     return true;
 }
@@ -100,11 +103,13 @@ Exchange::Reply Exchange::take(Taken& taken) {
     const Answer& there = memory_->answer(lane_, own.number);
     if (there.number.load(std::memory_order_acquire) != own.number) return Reply::none;
     asked_.pop();
+    drop_given_up();
     taken.id = own.id;
     taken.count = own.count;
-    taken.back.resize(size_t{own.count} * shape().back_bytes);
     // The tenant may write to it meanwhile: what counts is the copy.
-    std::memcpy(taken.outcomes, there.outcomes, own.count * sizeof(uint32_t));
+    std::memcpy(taken.outcomes, there.words, own.count * sizeof(uint32_t));
+    if (own.stage == Stage::before) return Reply::good;
+    taken.back.resize(size_t{own.count} * shape().back_bytes);
     const auto* const back = reinterpret_cast<const uint8_t*>(&there + 1);
     for (uint32_t i = 0; i < own.count; ++i)
         std::copy_n(back + size_t{i} * shape().back_bytes, back_bytes_[own.number % kSlots][i],
@@ -114,10 +119,18 @@ Exchange::Reply Exchange::take(Taken& taken) {
     return Reply::good;
 }
 
-uint64_t Exchange::give_up() {
-    const uint64_t id = asked_.front().id;
-    asked_.pop();
+uint64_t Exchange::give_up(Stage stage) {
+    size_t oldest = 0;
+    while (asked_[oldest].given_up || asked_[oldest].stage != stage) ++oldest;
+    asked_[oldest].given_up = true;
+    const uint64_t id = asked_[oldest].id;
+    drop_given_up();
     return id;
+}
+
+/// Slots go round: one is free when all before it are.
+void Exchange::drop_given_up() {
+    while (asked_.size() > 0 && asked_.front().given_up) asked_.pop();
 }
 
 }  // namespace millrace::tenancy

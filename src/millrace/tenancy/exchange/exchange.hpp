@@ -65,6 +65,7 @@ class Waiting {
 public:
     size_t size() const { return count_; }
     const T& front() const { return all_[0]; }
+    T& operator[](size_t number) { return all_[number]; }
     void push(const T& one) { all_[count_++] = one; }
     void pop() {
         for (size_t i = 1; i < count_; ++i) all_[i - 1] = all_[i];
@@ -81,6 +82,7 @@ struct Shown {
     About about;
     std::span<const uint8_t> bytes;  ///< that it may see
     uint16_t back_bytes = 0;         ///< how many it may change
+    Decision decision{};             ///< Stage::after: the device half's
 };
 
 /// One lane of it. One thread.
@@ -93,7 +95,7 @@ public:
 
     /// Puts a batch before the tenant: of each packet at most `in_bytes`. False while all slots wait for answers. `id`
     /// comes back with the answer.
-    bool ask(std::span<const Shown> packets, uint64_t id);
+    bool ask(std::span<const Shown> packets, uint64_t id, Stage stage = Stage::whole);
 
     enum class Reply {
         none,  ///< it has not answered
@@ -103,22 +105,29 @@ public:
     struct Taken {
         uint64_t id = 0;
         uint32_t count = 0;
-        uint32_t outcomes[kMaxPackets];
-        std::vector<uint8_t> back;  ///< of each packet, Shape::back_bytes from one to the next
+        uint32_t outcomes[kMaxPackets];  ///< Stage::before: arguments
+        std::vector<uint8_t> back;  ///< of each packet, Shape::back_bytes from one to the next; not of Stage::before
     };
-    /// Copies the answer to the oldest batch, once, and checks it. A batch that is answered wrong is done with, too.
+    /// Copies the answer to the oldest question, once, and checks it. One that is answered wrong is done with, too.
     /// Allocates nothing once `taken` has held a batch of this shape.
     Reply take(Taken& taken);
-    /// Gives the oldest batch up. An answer that comes later is never read.
-    uint64_t give_up();
+    /// Gives the oldest question of that stage up, one of which waits; its `id`. An answer that comes later is never
+    /// read. Its slot is free when those of all older ones are.
+    uint64_t give_up(Stage stage = Stage::whole);
 
     size_t waiting() const { return asked_.size(); }
+    /// Of the oldest question, where one waits.
+    Stage stage() const { return asked_.front().stage; }
 
 private:
     struct Asked {
         uint64_t number, id;
         uint32_t count;
+        Stage stage;
+        bool given_up = false;
     };
+    void drop_given_up();
+
     const std::shared_ptr<const SharedMemory> memory_;
     const uint32_t lane_;
     uint64_t next_ = 1;

@@ -19,7 +19,7 @@
 namespace millrace::tenancy {
 
 inline constexpr uint32_t kMagic = 0x544c524d;  // "MRLT"
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 inline constexpr uint32_t kSlots = 3;  ///< batches in rotation: before, in and behind the function (G-NET, section 6)
 inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 30, kMaxName = 63, kMaxLanes = 256;
 
@@ -38,17 +38,27 @@ struct Shape {
     friend bool operator==(const Shape&, const Shape&) = default;
 };
 
+/// What is asked about a batch.
+enum class Stage : uint32_t {
+    whole,   ///< all that the function does, here in its process
+    before,  ///< what it does before its device half, which runs on the manager's GPU: an argument for each packet
+    after,   ///< what it does after that
+};
+inline constexpr uint32_t kStages = 3;
+
 /// At the begin of each slot of the questions.
 struct alignas(64) Question {
-    std::atomic<uint64_t> number;   ///< of the batch, from 1; written last
-    uint32_t count;                 ///< packets
+    std::atomic<uint64_t> number;  ///< from 1; written last
+    uint32_t count;                ///< packets
+    Stage stage;
     uint16_t lengths[kMaxPackets];  ///< of their bytes in it
     About about[kMaxPackets];
+    Decision decisions[kMaxPackets];  ///< Stage::after: the device half's, by the outcomes of the function's type
 };
 /// At the begin of each slot of the answers.
 struct alignas(64) Answer {
-    std::atomic<uint64_t> number;  ///< of the batch that it answers; written last
-    uint32_t outcomes[kMaxPackets];
+    std::atomic<uint64_t> number;  ///< of the question that it answers; written last
+    uint32_t words[kMaxPackets];   ///< outcomes, by the terms; Stage::before: arguments, which may be anything
 };
 /// At the begin of the answers.
 struct alignas(64) Rest {
@@ -65,7 +75,7 @@ inline size_t answer_bytes(const Shape& shape) {
 }
 inline size_t all_question_bytes(const Shape& shape) { return shape.lanes * kSlots * question_bytes(shape); }
 inline size_t all_answer_bytes(const Shape& shape) { return sizeof(Rest) + shape.lanes * kSlots * answer_bytes(shape); }
-/// Where a batch of a lane lies.
+/// Where a question of a lane lies, and its answer.
 inline size_t question_at(const Shape& shape, uint32_t lane, uint64_t number) {
     return (lane * kSlots + number % kSlots) * question_bytes(shape);
 }

@@ -65,7 +65,9 @@ TrustedKernels::TrustedKernels(device::Device& device)
 
 ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, const TrustedKernels& kernels,
                                    const DeviceHalf& half, const ConfinedTerms& terms, const std::string& name)
-    : device_(device), streams_(streams), kernels_(kernels), terms_(terms), to_terms_(half.to_terms) {
+    : device_(device), streams_(streams), kernels_(kernels), terms_(terms), to_terms_(half.to_terms),
+      stages_(half.stages), comes_back_(stages_.after ? terms.sees : terms.changes),
+      comes_back_bytes_(stages_.after ? terms.shape.in_bytes : terms.shape.back_bytes) {
     plan(half);
     // Before the window: what is refused costs none. The fence is made for the window's addresses.
     const isolation::ptx::Limits limits{.text_bytes = kMaxPtxBytes, .statements = kMaxStatements};
@@ -101,7 +103,7 @@ void ConfinedFunction::plan(const DeviceHalf& half) {
     frame_room_ = kMaxHeaders + (with_payload ? shape.in_bytes : 0);
     stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + frame_room_, 16));
     question_stride_ = static_cast<uint32_t>(rounded(sizeof(ConfinedQuestion) + shape.in_bytes, 8));
-    answer_stride_ = static_cast<uint32_t>(rounded(sizeof(ConfinedAnswer) + shape.back_bytes, 8));
+    answer_stride_ = static_cast<uint32_t>(rounded(sizeof(ConfinedAnswer) + comes_back_bytes_, 8));
     image_bytes_ = half.image_bytes();
     const uint64_t of_packet = uint64_t{stride_} + sizeof(Decision), slots = uint64_t{kSlots} * shape.lanes;
     const uint64_t left = terms_.memory_bytes > image_bytes_ ? terms_.memory_bytes - image_bytes_ : 0;
@@ -115,8 +117,10 @@ void ConfinedFunction::plan(const DeviceHalf& half) {
     plan_passes(left - std::min(left, slots * slot_bytes()));
 }
 
-/// What is left of its memory is for batches of its chain in one piece: too little, and there are none.
+/// What is left of its memory is for batches of its chain in one piece: too little, and there are none. Nor are there
+/// of a function whose process has a part in each batch.
 void ConfinedFunction::plan_passes(uint64_t left) {
+    if (stages_.any()) return;
     constexpr uint32_t kFewest = 256;
     // Longer headers are rare, and an answer of its own to them is not worth the memory.
     constexpr uint32_t kHeaders = 256;
@@ -194,7 +198,7 @@ ConfinedLane::ConfinedLane(ConfinedFunction& function, uint32_t number)
                                 .question_stride = function_.question_stride_,
                                 .answer_stride = function_.answer_stride_,
                                 .sees = function_.terms_.sees.bits,
-                                .changes = function_.terms_.changes.bits};
+                                .changes = function_.comes_back_.bits};
         std::memcpy(slot.host_question.get(), &head, sizeof head);
     }
 }
@@ -220,14 +224,29 @@ bool ConfinedLane::has_room(const schedule::GpuShare& share) {
 }
 
 bool ConfinedLane::ask(std::span<const Shown> packets, uint64_t id) {
+    if (!prepare(packets, id)) return false;
+    start({});
+    return true;
+}
+
+bool ConfinedLane::prepare(std::span<const Shown> packets, uint64_t id) {
     if (!has_room(share_) || packets.size() > function_.packets_) return false;
-    Slot& slot = slots_[next_slot_];
-    write(slot, packets);
-    // A device that is gone says so when the answer is asked for.
-    put(slot, static_cast<uint32_t>(packets.size()));
+    write(slots_[next_slot_], packets);
     asked_.push({next_slot_, id, static_cast<uint32_t>(packets.size())});
     next_slot_ = (next_slot_ + 1) % kSlots;
     return true;
+}
+
+void ConfinedLane::start(std::span<const uint32_t> arguments) {
+    const Asked& own = asked_[started_++];
+    Slot& slot = slots_[own.slot];
+    uint8_t* to = slot.host_question.get() + sizeof(ConfinedHead) + offsetof(ConfinedQuestion, argument);
+    for (const uint32_t argument : arguments.first(std::min<size_t>(arguments.size(), own.count))) {
+        std::memcpy(to, &argument, sizeof argument);
+        to += function_.question_stride_;
+    }
+    // A device that is gone says so when the answer is asked for.
+    put(slot, own.count);
 }
 
 void ConfinedLane::write(Slot& slot, std::span<const Shown> packets) const {
@@ -238,8 +257,8 @@ void ConfinedLane::write(Slot& slot, std::span<const Shown> packets) const {
                                         extent(packet.about.length, packet.about.layers, function_.terms_.sees)};
         std::memcpy(to, &question, sizeof question);
         std::copy(packet.bytes.begin(), packet.bytes.end(), to + sizeof question);
-        slot.back_bytes[i] = std::min<uint16_t>(packet.back_bytes,
-                                                static_cast<uint16_t>(function_.terms_.shape.back_bytes));
+        const size_t back = function_.stages_.after ? packet.bytes.size() : packet.back_bytes;
+        slot.back_bytes[i] = static_cast<uint16_t>(std::min<size_t>(back, function_.comes_back_bytes_));
     }
 }
 
@@ -281,25 +300,27 @@ Status ConfinedLane::launch(Slot& slot, uint32_t count) {
     return status == Status::ok ? device.launch(stream_.id(), *function_.kernels_.leave, batch) : status;
 }
 
-ConfinedLane::Reply ConfinedLane::take(Exchange::Taken& taken) {
-    if (asked_.size() == 0) return Reply::none;
+ConfinedLane::Reply ConfinedLane::take(Exchange::Taken& taken, Decision* decisions) {
+    if (started_ == 0) return Reply::none;
     const Asked own = asked_.front();
     Slot& slot = slots_[own.slot];
     const Status status = function_.device_.state() == Status::ok ? state(slot) : Status::lost;
     if (status == Status::pending) return Reply::none;
     if (status != Status::ok) return Reply::lost;
     asked_.pop();
+    --started_;
     taken.id = own.id;
     taken.count = own.count;
-    const uint32_t back_bytes = function_.terms_.shape.back_bytes;
+    const uint32_t back_bytes = function_.comes_back_bytes_;
     taken.back.resize(size_t{own.count} * back_bytes);
     bool sound = true;
     const uint8_t* from = slot.host_answer.get();
     for (uint32_t i = 0; i < own.count; ++i, from += function_.answer_stride_) {
         ConfinedAnswer answer;
         std::memcpy(&answer, from, sizeof answer);
-        sound = sound && answer.outcome < function_.to_terms_.size() && answer.out_port == kNoPort;
-        taken.outcomes[i] = sound ? function_.to_terms_[answer.outcome] : 0;
+        sound = sound && answer.decision.outcome < function_.to_terms_.size();
+        taken.outcomes[i] = sound ? function_.to_terms_[answer.decision.outcome] : 0;
+        if (decisions != nullptr) decisions[i] = answer.decision;
         std::copy_n(from + sizeof answer, slot.back_bytes[i], taken.back.data() + size_t{i} * back_bytes);
     }
     return sound ? Reply::good : Reply::wrong;
@@ -308,6 +329,7 @@ ConfinedLane::Reply ConfinedLane::take(Exchange::Taken& taken) {
 uint64_t ConfinedLane::give_up() {
     const uint64_t id = asked_.front().id;
     asked_.pop();
+    if (started_ > 0) --started_;
     return id;
 }
 

@@ -103,15 +103,22 @@ public:
 
     /// As Exchange::ask. `packets` must fit: ConfinedFunction::takes.
     bool ask(std::span<const Shown> packets, uint64_t id);
+    /// The same in two steps: what is shown has its place, and goes to the device with an argument for each packet.
+    /// Batches go in the order in which they were prepared.
+    bool prepare(std::span<const Shown> packets, uint64_t id);
+    void start(std::span<const uint32_t> arguments);
     /// Whether a batch can be asked about now, on that share of the GPU: one that was given up may still have its
     /// place, and a lane goes over to another share when nothing of it runs.
     bool has_room(const schedule::GpuShare& share = {});
-    /// As Exchange::take; `lost` where the device is gone.
+    /// As Exchange::take; `lost` where the device is gone. Of a function with a stage after the device half
+    /// `taken.back` is what that one sees, Shape::in_bytes from one packet to the next, and `decisions`, which must
+    /// have room for kMaxPackets, get what the device half has decided.
     enum class Reply { none, good, wrong, lost };
-    Reply take(Exchange::Taken& taken);
+    Reply take(Exchange::Taken& taken, Decision* decisions = nullptr);
     /// As Exchange::give_up. The batch's kernels may still run; its slot is free once they have ended.
     uint64_t give_up();
     size_t waiting() const { return asked_.size(); }
+    size_t started() const { return started_; }  ///< of those that wait
     /// Nothing of it runs on the device.
     bool idle();
     /// As those of ConfinedFunction.
@@ -147,6 +154,7 @@ private:
     std::array<Slot, kSlots> slots_;
     uint32_t next_slot_ = 0;
     Waiting<Asked> asked_;
+    size_t started_ = 0;        // of them, from the oldest one on
     schedule::GpuShare share_;  // that the stream is on
 };
 
@@ -178,6 +186,7 @@ public:
     const std::vector<schedule::ProfilePoint>& points() const { return points_; }
 
     const ConfinedTerms& terms() const { return terms_; }
+    const nf::CpuStages& stages() const { return stages_; }
     isolation::Isolation isolation() const { return terms_.isolation; }
     size_t instructions() const { return instructions_; }  ///< of its PTX
     size_t added() const { return added_; }                ///< to them by the fence
@@ -198,6 +207,9 @@ private:
     const TrustedKernels& kernels_;
     const ConfinedTerms terms_;
     const std::vector<uint8_t> to_terms_;
+    const nf::CpuStages stages_;
+    const Fields comes_back_;          // from the window: what it may change, or all that a stage behind it sees
+    const uint32_t comes_back_bytes_;  // at most
     uint32_t packets_ = 0, frame_room_ = 0, stride_ = 0, question_stride_ = 0, answer_stride_ = 0;
     uint32_t pass_packets_ = 0, pass_room_ = 0, pass_stride_ = 0;
     uint64_t image_bytes_ = 0;

@@ -52,6 +52,8 @@ void check_head(const HalfHead& head, uint32_t outcomes) {
     if (head.ptx_bytes > kMaxPtxBytes) refuse("has more than " + std::to_string(kMaxPtxBytes) + " bytes of PTX");
     if (head.tables_bytes > kMaxTablesBytes)
         refuse("has tables of more than " + std::to_string(kMaxTablesBytes) + " bytes");
+    if ((head.stages & ~(kHasBefore | kHasAfter)) != 0 || head.reserved != 0)
+        refuse("has stages in its process that there are none of");
     if (head.arrays > kMaxArrays) refuse("has more than " + std::to_string(kMaxArrays) + " arrays");
     if (head.outcomes == 0 || head.outcomes > kMaxOutcomes)
         refuse("has no number of outcomes that could be: " + std::to_string(head.outcomes));
@@ -87,6 +89,7 @@ DeviceHalf read_half(std::span<const uint8_t> bytes, uint32_t outcomes) {
     check_head(head, outcomes);
     DeviceHalf half;
     half.function = head.function;
+    half.stages = {(head.stages & kHasBefore) != 0, (head.stages & kHasAfter) != 0};
     half.to_terms.assign(head.to_terms, head.to_terms + head.outcomes);
     std::vector<ArrayHead> arrays(head.arrays);
     for (ArrayHead& array : arrays) {
@@ -133,6 +136,7 @@ std::vector<uint8_t> half_bytes(const DeviceHalf& half) {
     head.tables_bytes = half.tables.size();
     head.arrays = static_cast<uint32_t>(half.arrays.size());
     head.outcomes = static_cast<uint32_t>(half.to_terms.size());
+    head.stages = static_cast<uint8_t>((half.stages.before ? kHasBefore : 0) | (half.stages.after ? kHasAfter : 0));
     if (half.function.size() > kMaxFunctionName) refuse("has a function with too long a name");
     if (half.to_terms.size() > kMaxOutcomes) refuse("has too many outcomes");
     std::copy(half.to_terms.begin(), half.to_terms.end(), head.to_terms);
@@ -167,9 +171,9 @@ std::unique_ptr<Descriptor> sealed_memory(std::span<const uint8_t> bytes) {
     return made;
 }
 
-std::string why_not_sent(const nf::Type& type, const nf::Image& image) {
+std::string why_not_sent(const nf::Type& type, const nf::Image& image, const nf::CpuStages& stages) {
     if (type.ordered() || type.commit != nullptr || type.is_keyed()) return "it keeps state, or cares for the order";
-    if (type.emits_events) return "it tells of events";
+    if (type.emits_events && !stages.after) return "it tells of events";
     if (type.finishes) return "its work is in two parts";
     if (type.block_bytes > 0) return "it wants a block's memory";
     if (type.writes.overlaps(field::length)) return "it changes lengths of packets";

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/base/descriptor.hpp"
+#include "millrace/nf/cpu_stages.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/tenancy/exchange/shared.hpp"
 
@@ -21,13 +22,18 @@ inline constexpr uint32_t kHalfMagic = 0x484c524d;  // "MRLH"
 inline constexpr uint32_t kMaxArrays = 64, kMaxFunctionName = 127;
 inline constexpr uint64_t kMaxPtxBytes = 4 << 20, kMaxTablesBytes = 64 << 10;
 
+/// Bits of HalfHead::stages.
+inline constexpr uint8_t kHasBefore = 1, kHasAfter = 2;
+
 /// What the memory begins with. Behind it `arrays` times ArrayHead, the PTX, the tables, and the arrays, without gaps.
 struct HalfHead {
     uint32_t magic = kHalfMagic, version = kVersion;
     uint64_t layout = 0;  ///< packet_layout() of whoever compiled it
     uint64_t ptx_bytes = 0, tables_bytes = 0;
     uint32_t arrays = 0, outcomes = 0;
-    uint8_t to_terms[kMaxOutcomes + 2] = {};   ///< the manager's outcome (Terms), by the function's
+    uint8_t to_terms[kMaxOutcomes] = {};  ///< the manager's outcome (Terms), by the function's
+    uint8_t stages = 0;                   ///< that its process has around it: kHasBefore, kHasAfter
+    uint8_t reserved = 0;
     char function[kMaxFunctionName + 1] = {};  ///< that takes a packet and the tables; ends with a zero
 };
 struct ArrayHead {
@@ -42,6 +48,7 @@ struct DeviceHalf {
         std::vector<uint8_t> bytes;
     };
     std::string function, ptx;
+    nf::CpuStages stages;
     std::vector<uint8_t> to_terms;
     std::vector<uint8_t> tables;
     std::vector<Array> arrays;
@@ -66,6 +73,6 @@ std::vector<uint8_t> half_bytes(const DeviceHalf& half);
 std::unique_ptr<Descriptor> sealed_memory(std::span<const uint8_t> bytes);
 
 /// Why a function can't be sent at all, and stays in its process; empty where it can.
-std::string why_not_sent(const nf::Type& type, const nf::Image& image);
+std::string why_not_sent(const nf::Type& type, const nf::Image& image, const nf::CpuStages& stages);
 
 }  // namespace millrace::tenancy

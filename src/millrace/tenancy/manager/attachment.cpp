@@ -61,8 +61,13 @@ uint32_t Lane::room(const schedule::GpuShare& share) {
     if (waiting() == 0) {
         ConfinedFunction* const placed = attachment_.confined();
         confined_ = placed != nullptr ? &placed->lane(number_) : nullptr;
+        rotates_ = placed != nullptr && placed->stages().any();
+        if (rotates_) rotation_.use(*confined_, placed->stages());
     }
-    if (confined_ != nullptr) return confined_->has_room(share) ? confined_->batch_packets() : 0;
+    if (confined_ != nullptr) {
+        const bool has_room = rotates_ ? rotation_.has_room(share) : confined_->has_room(share);
+        return has_room ? confined_->batch_packets() : 0;
+    }
     return exchange_.waiting() < kSlots ? exchange_.shape().packets : 0;
 }
 
@@ -72,7 +77,10 @@ bool Lane::takes(uint32_t length, const Layers& layers, Fields shown) const {
 
 bool Lane::ask(std::span<const Shown> packets, uint64_t id, Clock::time_point now) {
     if (!attachment_.attached()) return false;
-    if (!(confined_ != nullptr ? confined_->ask(packets, id) : exchange_.ask(packets, id))) return false;
+    const bool asked = rotates_               ? rotation_.ask(packets, id, now)
+                       : confined_ != nullptr ? confined_->ask(packets, id)
+                                              : exchange_.ask(packets, id);
+    if (!asked) return false;
     asked_at_.push(now);
     counters_.asked.add(1);
     if (confined_ != nullptr) counters_.on_device.add(1);
@@ -80,16 +88,16 @@ bool Lane::ask(std::span<const Shown> packets, uint64_t id, Clock::time_point no
 }
 
 /// What came of the oldest batch: `waits`, `good`, `wrong`, or `lost`, by the device that is gone.
-Lane::Reply Lane::take(Exchange::Taken& taken) {
+Lane::Reply Lane::take(Exchange::Taken& taken, Clock::time_point now) {
     if (confined_ == nullptr) {
         constexpr Reply kReplies[] = {Reply::waits, Reply::good, Reply::wrong};
         return kReplies[static_cast<size_t>(exchange_.take(taken))];
     }
     constexpr Reply kReplies[] = {Reply::waits, Reply::good, Reply::wrong, Reply::lost};
-    const Reply reply = kReplies[static_cast<size_t>(confined_->take(taken))];
+    const Reply reply = kReplies[static_cast<size_t>(rotates_ ? rotation_.take(taken, now) : confined_->take(taken))];
     if (reply == Reply::lost) {
         attachment_.withdraw();
-        taken.id = confined_->give_up();
+        taken.id = give_up_oldest();
     }
     return reply;
 }
@@ -103,7 +111,7 @@ Lane::Reply Lane::next(Exchange::Taken& taken, Clock::time_point now) {
     };
     // Of one that was told of already, nothing counts.
     const bool may_answer = attachment_.parting() == Parting::none || attachment_.parting() == Parting::gone;
-    const Reply reply = may_answer ? take(taken) : Reply::waits;
+    const Reply reply = may_answer ? take(taken, now) : Reply::waits;
     if (reply == Reply::good) {
         late_in_a_row_ = 0;
         counters_.answer_ns.record(static_cast<uint64_t>((now - asked_at_.front()).count()));

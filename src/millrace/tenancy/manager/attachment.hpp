@@ -11,6 +11,7 @@
 
 #include "millrace/base/histogram.hpp"
 #include "millrace/tenancy/gpu/confined.hpp"
+#include "millrace/tenancy/manager/rotation.hpp"
 
 namespace millrace::tenancy {
 
@@ -43,6 +44,7 @@ struct LaneCounters {
     Counter on_device;    ///< batches of `asked` that went to its device half
     Counter in_chain;     ///< batches of `on_device` that its chain went through in one piece
     Histogram answer_ns;  ///< from question to answer
+    RotationCounters stages;
 };
 
 class Lane;
@@ -114,7 +116,8 @@ class Lane {
 public:
     using Clock = Attachment::Clock;
     Lane(Attachment& attachment, std::shared_ptr<const SharedMemory> memory, uint32_t number)
-        : attachment_(attachment), number_(number), exchange_(std::move(memory), number) {}
+        : attachment_(attachment), number_(number), exchange_(std::move(memory), number),
+          rotation_(exchange_, counters_.stages) {}
 
     /// How many packets a batch may have that is asked about now, on that share of the GPU; 0: there is no place for
     /// one. Behind it, and until something is asked, the function stays where it runs.
@@ -140,19 +143,26 @@ public:
     /// A batch of its chain in one piece has gone through the function on the device, which took so long.
     void passed(std::chrono::nanoseconds took, bool wrong);
 
-    size_t waiting() const { return confined_ != nullptr ? confined_->waiting() : exchange_.waiting(); }
+    size_t waiting() const {
+        return rotates_ ? rotation_.waiting() : confined_ != nullptr ? confined_->waiting() : exchange_.waiting();
+    }
+    const Rotation& rotation() const { return rotation_; }
     const LaneCounters& counters() const { return counters_; }
 
 private:
-    Reply take(Exchange::Taken& taken);
-    uint64_t give_up_oldest() { return confined_ != nullptr ? confined_->give_up() : exchange_.give_up(); }
+    Reply take(Exchange::Taken& taken, Clock::time_point now);
+    uint64_t give_up_oldest() {
+        return rotates_ ? rotation_.give_up() : confined_ != nullptr ? confined_->give_up() : exchange_.give_up();
+    }
 
     Attachment& attachment_;
     const uint32_t number_;
     Exchange exchange_;
-    ConfinedLane* confined_ = nullptr;     // where batches are asked about now; null: exchange_
-    Waiting<Clock::time_point> asked_at_;  // of the batches that wait
     LaneCounters counters_;
+    Rotation rotation_;
+    ConfinedLane* confined_ = nullptr;     // where batches are asked about now; null: exchange_
+    bool rotates_ = false;                 // they go there and to the process, by rotation_
+    Waiting<Clock::time_point> asked_at_;  // of the batches that wait
     uint32_t late_in_a_row_ = 0;
 };
 

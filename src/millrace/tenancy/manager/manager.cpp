@@ -32,6 +32,10 @@ bool agreed_on(const Expected& before, const Expected& now) {
            now.architecture == before.architecture && now.confined == before.confined;
 }
 
+exec::TenantReport::Times times_of(const Past::Times& counts) {
+    return {Histogram::percentile(counts, 50), Histogram::percentile(counts, 99)};
+}
+
 }  // namespace
 
 Terms terms_of(const chain::TenantFunction& function) {
@@ -266,6 +270,11 @@ std::vector<exec::TenantReport> Manager::report() const {
         own.batches = sum.batches;
         own.gpu_batches = sum.on_device;
         own.chain_batches = sum.in_chain;
+        own.stages = {{"before", times_of(sum.before_ns)},
+                      {"device", times_of(sum.device_ns)},
+                      {"after", times_of(sum.after_ns)}};
+        std::erase_if(own.stages, [](const auto& stage) { return stage.second.p99_ns == 0; });
+        own.stages_beside = sum.beside;
         own.answer_p50_ns = Histogram::percentile(sum.answer_ns, 50);
         own.answer_p99_ns = Histogram::percentile(sum.answer_ns, 99);
         own.misdeeds = {{"late", sum.late}, {"wrong", sum.wrong}, {"unasked", sum.unasked}};

@@ -12,6 +12,10 @@ void Past::add(const Attachment& attachment) {
         late += counters.late.get();
         wrong += counters.wrong.get();
         counters.answer_ns.add_to(answer_ns);
+        counters.stages.before_ns.add_to(before_ns);
+        counters.stages.device_ns.add_to(device_ns);
+        counters.stages.after_ns.add_to(after_ns);
+        beside += counters.stages.beside.get();
     }
 }
 

@@ -24,7 +24,9 @@ struct QueueCounters {
 /// What is known of attachments that are over.
 struct Past {
     uint64_t batches = 0, on_device = 0, in_chain = 0, late = 0, wrong = 0, unasked = 0;
-    std::array<uint64_t, Histogram::kBuckets> answer_ns{};
+    using Times = std::array<uint64_t, Histogram::kBuckets>;
+    Times answer_ns{}, before_ns{}, device_ns{}, after_ns{};
+    uint64_t beside = 0;
     void add(const Attachment& attachment);
 };
 

@@ -8,7 +8,9 @@
 #include "millrace/device/cuda/compile/compiler.hpp"
 #include "millrace/device/cuda/compile/nf_source.hpp"
 #include "millrace/exec/cpu/run_function.hpp"
+#include "millrace/nf/cpu_stages.hpp"
 #include "millrace/nf/variant.hpp"
+#include "millrace/packet/argument.hpp"
 #include "millrace/tenancy/exchange/fields.hpp"
 
 namespace millrace::tenancy {
@@ -27,8 +29,8 @@ bool lies_within(const About& about) {
 
 FunctionHost::FunctionHost(const nf::Type& kind, const Config& options, const std::string& name,
                            const std::string& output_folder)
-    : program_(std::make_shared<chain::Program>()), about_(kMaxPackets), packets_(kMaxPackets), decisions_(kMaxPackets),
-      verdicts_(kMaxPackets), events_(size_t{16} * kMaxPackets), left_(kMaxPackets) {
+    : program_(std::make_shared<chain::Program>()), about_(kMaxPackets), packets_(kMaxPackets), arguments_(kMaxPackets),
+      decisions_(kMaxPackets), verdicts_(kMaxPackets), events_(size_t{16} * kMaxPackets), left_(kMaxPackets) {
     nf::Environment environment;
     environment.node_name = name;
     environment.chain_name = name;
@@ -50,6 +52,12 @@ FunctionHost::FunctionHost(const nf::Type& kind, const Config& options, const st
     program_->nodes.push_back(std::move(node));
     counters_ = std::make_unique<exec::ChainCounters>(*program_);
     half_ = program_->nodes.front().nf->make_cpu_half();
+    stages_ = nf::cpu_stages_of(function());
+    before_ = dynamic_cast<nf::BeforeDevice*>(program_->nodes.front().nf.get());
+    after_ = dynamic_cast<nf::AfterDevice*>(program_->nodes.front().nf.get());
+    if (stages_.before && program_->nodes.front().type->numbered())
+        throw std::runtime_error("'" + kind.name + "' draws tickets, in whose place packets have the arguments that " +
+                                 "its stage before the device half gives them");
     if (program_->emits_events()) teller_ = std::make_unique<exec::Teller>(program_, nullptr);
     buffer_.events = events_.data();
     buffer_.capacity = static_cast<uint32_t>(events_.size());
@@ -85,7 +93,8 @@ void FunctionHost::agree(const Terms& terms) {
 
 void FunctionHost::check_device_half() const {
     const nf::Type& type = *node().type;
-    if (const std::string why = why_not_sent(type, node().nf->image()); !why.empty()) throw std::runtime_error(why);
+    const std::string why = why_not_sent(type, node().nf->image(), stages_);
+    if (!why.empty()) throw std::runtime_error(why);
     if (const Fields more = (type.reads - sees_) | (type.writes - changes_); !more.empty())
         throw std::runtime_error("its device half wants " + chain::field_names(more) +
                                  ", which the manager does not show it, or does not let it change");
@@ -101,6 +110,7 @@ std::string FunctionHost::compile_half(const std::string& architecture) const {
 DeviceHalf FunctionHost::device_half(std::string ptx) const {
     const nf::Image& image = node().nf->image();
     DeviceHalf half;
+    half.stages = stages_;
     half.function = device::cuda::function_name(*node().type, kHalfLanes, "process");
     half.ptx = std::move(ptx);
     for (const uint32_t outcome : outcomes_) half.to_terms.push_back(static_cast<uint8_t>(outcome));
@@ -134,21 +144,70 @@ void FunctionHost::lay_out(const Member::Batch& batch) {
         unpack(batch.in(i).data(), frame, about.length, about.layers, sees_);
         Packet& packet = packets_[i];
         packet = device::handle_at(frame, present, about, i);
-        if (teller_ != nullptr) packet.set_events(&buffer_, 0);
         pointers_.push_back(&packet);
         frame += about.length + kBetween;
-        counters_->nodes.front()->bytes.add(about.length);
     }
 }
 
+void FunctionHost::listen_to_events() {
+    if (teller_ == nullptr) return;
+    for (Packet* const packet : pointers_) packet->set_events(&buffer_, 0);
+}
+
+void FunctionHost::run_before() {
+    before_->before({pointers_.data(), pointers_.size()}, arguments_.data());
+    for (size_t i = 0; i < pointers_.size(); ++i) set_argument(*pointers_[i], arguments_[i]);
+}
+
+void FunctionHost::run_half() {
+    // Who has a stage after the device half tells events there.
+    if (!stages_.after) listen_to_events();
+    exec::run_function(node(), half_.get(), pointers_, decisions_.data());
+}
+
+void FunctionHost::run_after() {
+    listen_to_events();
+    // As on a GPU, from where they don't come back.
+    for (Packet* const packet : pointers_) set_argument(*packet, 0);
+    after_->after(pointers_, decisions_.data());
+}
+
+void FunctionHost::check(const Member::Batch& batch) const {
+    const bool can_be = batch.stage == Stage::whole || (batch.stage == Stage::before && stages_.before) ||
+                        (batch.stage == Stage::after && stages_.after);
+    if (!can_be)
+        throw std::runtime_error("the manager asks for a stage that '" + node().type->name + "' does not have");
+}
+
 void FunctionHost::answer(const Member::Batch& batch) {
+    check(batch);
     lay_out(batch);
+    if (batch.stage == Stage::after)
+        for (uint32_t i = 0; i < batch.count; ++i) {
+            decisions_[i] = batch.decision(i);
+            if (decisions_[i].outcome >= outcomes_.size())
+                throw std::runtime_error("the manager tells of an outcome that its device half can't have given");
+        }
     {
         const Running running(node().name, program_->name);
-        exec::run_function(node(), half_.get(), pointers_, decisions_.data());
+        if (stages_.before && batch.stage != Stage::after) run_before();
+        if (batch.stage == Stage::whole) run_half();
+        if (stages_.after && batch.stage != Stage::before) run_after();
     }
+    if (batch.stage == Stage::before) {
+        for (uint32_t i = 0; i < batch.count; ++i) batch.argument(i) = arguments_[i];
+        return;
+    }
+    write_decisions(batch);
+    if (buffer_.count + buffer_.left_count > 0) tell();
+    seen_ += batch.count;
+}
+
+/// Counts, too.
+void FunctionHost::write_decisions(const Member::Batch& batch) {
     exec::NodeCounters& counters = *counters_->nodes.front();
     for (uint32_t i = 0; i < batch.count; ++i) {
+        counters.bytes.add(about_[i].length);
         const uint32_t outcome = decisions_[i].outcome;
         const size_t known = std::min<size_t>(outcome, outcomes_.size());
         counters.by_outcome[known].add(1);
@@ -162,8 +221,6 @@ void FunctionHost::answer(const Member::Batch& batch) {
     }
     counters.packets.add(batch.count);
     counters_->batches.add(1);
-    if (buffer_.count + buffer_.left_count > 0) tell();
-    seen_ += batch.count;
 }
 
 void FunctionHost::tell() {

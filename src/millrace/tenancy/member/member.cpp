@@ -79,6 +79,7 @@ std::optional<Member::Batch> Member::oldest(uint32_t lane) {
             return Batch{number,
                          lane,
                          std::min(question->count, shape_.packets),
+                         question->stage,
                          question,
                          reinterpret_cast<Answer*>(answer_memory_->at(answer_at(shape_, lane, number))),
                          shape_};

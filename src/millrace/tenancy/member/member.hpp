@@ -27,6 +27,7 @@ public:
         uint64_t number = 0;
         uint32_t lane = 0;
         uint32_t count = 0;
+        Stage stage = Stage::whole;  ///< as the manager says: any number
         const Question* question = nullptr;
         Answer* answer = nullptr;
         Shape shape;
@@ -41,7 +42,10 @@ public:
             auto* const bytes = reinterpret_cast<uint8_t*>(answer + 1);
             return {bytes + size_t{packet} * shape.back_bytes, shape.back_bytes};
         }
-        uint32_t& outcome(uint32_t packet) const { return answer->outcomes[packet]; }
+        /// Of the device half, of Stage::after; any numbers.
+        Decision decision(uint32_t packet) const { return question->decisions[packet]; }
+        uint32_t& outcome(uint32_t packet) const { return answer->words[packet]; }
+        uint32_t& argument(uint32_t packet) const { return answer->words[packet]; }  ///< of Stage::before
     };
     /// The next one, of each lane in the order in which they were asked; nothing when none has come by then. What the
     /// manager has given up meanwhile is passed over.
