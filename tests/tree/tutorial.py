@@ -14,7 +14,7 @@ import time
 
 root, millrace, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
 page = (root / "docs/nf-tutorial.md").read_text()
-examples = [root / "examples/nf-ttl-guard", root / "examples/nf-source-policer"]
+examples = [root / f"examples/nf-{name}" for name in ("ttl-guard", "source-policer", "customer-marks")]
 mistakes = []
 
 
