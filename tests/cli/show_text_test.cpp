@@ -49,6 +49,19 @@ TEST(ShownText, HasATableForEachTopic) {
         EXPECT_NE(shown.find(part), std::string::npos) << part << "\n" << shown;
 }
 
+TEST(ShownText, SaysHowLongATenantsStagesTake) {
+    const json stages = {{"before-ns", {{"p50", 12'000}, {"p99", 20'000}}},
+                         {"device-ns", {{"p50", 80'000}, {"p99", 90'000}}},
+                         {"beside", 3}};
+    const json tenants = {
+        {"tenants", {{{"name", "a"}, {"stages", stages}}, {{"name", "b"}, {"stages", json::object()}}}}};
+    const std::string text = shown_text(tenants, "tenants");
+    EXPECT_NE(text.find("tenant a has CPU stages; half of its batches take at most: before 12.0 us, device 80.0 us\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("tenant b has"), std::string::npos);
+}
+
 TEST(ShownText, SaysWhetherPromisesAreKept) {
     json promise = {{"rate", 2'000'000}, {"latency-ns", 200'000}, {"now", "kept"},  {"offered", 1'200'000},
                     {"batch", 512},      {"longest-ns", 80'100},  {"intervals", 40}};
