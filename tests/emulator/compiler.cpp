@@ -260,9 +260,8 @@ bool link_library(const std::vector<std::string>& objects, std::string& library,
             words.push_back("unit" + std::to_string(i) + ".o");
             write(folder.path() / words.back(), all[i]);
         }
-        if (!run(folder.path(), words, log)) return false;
-        library = read(folder.path() / "library.so");
-        return true;
+        if (run(folder.path(), words, log)) library = read(folder.path() / "library.so");
+        return !library.empty();
     });
 }
 
