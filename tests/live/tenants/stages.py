@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tenants with CPU stages, in processes of their own, on the manager's GPU: one after the other dies, stops, sleeps or
 lies in the midst of a stage, or is killed anywhere, and costs its own chain what `absent:` says, and others nothing.
-usage: stages.py MILLRACE PLUGINS [EMULATED]. EMULATED: the program that makes a GPU believe. Exit status 77: skipped."""
+usage: stages.py MILLRACE PLUGINS [EMULATED]. EMULATED: the program that makes a GPU believe.
+Exit status 77: skipped."""
 import json
 import pathlib
 import random
@@ -62,9 +63,8 @@ def tenant(name, plugin, options, *more):
 
 
 def shown():
-    done = subprocess.run(
-        [millrace, "show", "tenants", "--json", "--socket", folder / "out/millrace.sock"], capture_output=True, text=True
-    )
+    command = [millrace, "show", "tenants", "--json", "--socket", folder / "out/millrace.sock"]
+    done = subprocess.run(command, capture_output=True, text=True)
     try:
         return {one["name"]: one for one in json.loads(done.stdout)["tenants"]} if done.returncode == 0 else {}
     except ValueError:
@@ -88,9 +88,12 @@ def wait_for(what, holds, seconds=90):
 
 def works(name):
     """It is on the GPU, and batches come through all three stages."""
-    return lambda now: now[name]["state"] == "attached" and now[name]["runs-on"].startswith("GPU") and "after-ns" in now[
-        name
-    ]["stages"] and now[name]["in-flight"] < now[name]["answered"]
+    def holds(now):
+        one = now[name]
+        on_gpu = one["state"] == "attached" and one["runs-on"].startswith("GPU")
+        return on_gpu and "after-ns" in one["stages"] and one["in-flight"] < one["answered"]
+
+    return holds
 
 
 def check(holds, what):
