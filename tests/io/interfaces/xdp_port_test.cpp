@@ -176,6 +176,17 @@ TEST(XdpPort, LeavesTheInterfaceAsItWas) {
     });
 }
 
+/// The kernel lets a queue go a moment after its socket is closed: who starts again at once waits that long, and not
+/// for a queue that somebody has.
+TEST(XdpPort, HasTheQueueOfAPortThatHasJustEnded) {
+    IN_XDP_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        for (int i = 0; i < 20; ++i) ASSERT_NO_THROW(ports("a: { af_xdp: left }\n")) << i;
+        const auto made = ports("a: { af_xdp: left }\n");
+        EXPECT_NE(mistake("a: { af_xdp: left }"), "");
+    });
+}
+
 TEST(XdpPort, NamesTheRightsThatAreMissing) {
     IN_XDP_NETWORK([] {
         ASSERT_EQ(run(kCable), "");

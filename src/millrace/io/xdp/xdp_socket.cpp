@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace millrace::io {
 namespace {
@@ -77,7 +79,13 @@ void XdpSocket::bind(const XdpSocketOptions& options) {
     address.sxdp_ifindex = static_cast<uint32_t>(options.interface);
     address.sxdp_queue_id = options.queue;
     const std::string queue = "queue " + std::to_string(options.queue);
-    if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    // The kernel gives a queue back a moment after the socket that had it was closed.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    bool bound = false;
+    while (!(bound = ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) &&
+           errno == EBUSY && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (!bound) {
         if (errno == EBUSY) socket_fails("another AF_XDP socket has " + queue, "end the program whose it is");
         if (options.mode == XdpMode::zero_copy)
             socket_fails("the driver does not share the memory of " + queue + " (zero-copy)",
