@@ -138,8 +138,9 @@ TEST_P(CompileChain, ForAnArchitecture) {
     }
 }
 
-// NVRTC sees everything that each chain has, for all lanes. The linker takes nine times as long: each way is linked
-// once with cheap functions, and IPsec and NIDS, which cost most, once fused and once in one kernel that stays (below).
+// NVRTC sees everything that each chain has, for all lanes and every mode. The linker takes nine times as long: what
+// costs most, IPsec, is linked fused for most lanes, and in one kernel that stays by a test below; NIDS for most and
+// the usual lanes; every other way with cheap functions. GPUs link the rest (scripts/gpu-test).
 INSTANTIATE_TEST_SUITE_P(
     Examples, CompileChain,
     testing::Values(ChainCompile{"gateway.yaml", "sm_80", {{kFused, Lanes::one, false}}},

@@ -102,7 +102,7 @@ def check(holds, what):
 
 
 try:
-    run = start("run", "run.yaml", "--device", "cuda", "--output", folder / "out", out="run.out")
+    run = start("run", "run.yaml", "--device", "cuda", "--workers", "3", "--output", folder / "out", out="run.out")
     wait_for("nobody is attached", lambda now: len(now) == 2)
     tenant("honest", "customer-marks", "honest.yaml")
     end = time.time() + 90
@@ -155,6 +155,7 @@ try:
     run.send_signal(signal.SIGINT)
     check(run.wait(60) == 0, "the run does not end well")
     report = (folder / "run.out").read_text()
+    check("\n3 workers on " in report, "a run without its workers")
     for chain in ("own", "other"):
         line = next(line for line in report.splitlines() if line.startswith(f"chain {chain}:"))
         came, sent = (int(line.split(word)[0].split()[-1].replace(",", "")) for word in (" in,", " sent"))
