@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What live tests begin with: a folder of their own and processes, all gone when the test ends, however it does; and a
 # way to fail. To be sourced.
-folder=$(mktemp -d /tmp/millrace-live-XXXXXX)
+folder=$(mktemp -d "${TMPDIR:-/tmp}/millrace-live-XXXXXX")
 processes=()            # ended with the test, as are all in the background
 clean_up_more() { :; }  # first, of tests that leave something else
 clean_up() {

@@ -4,7 +4,8 @@ do.
 
     own_kernel.py COMMAND...
 
-The command sees this machine's files; /tmp, /run and the network are its own, and end with it. Exit status: the
+The command sees this machine's files; /run, the folder of temporary files and the network are its own, and end with
+it. Exit status: the
 command's; 77 where there is no such kernel.
 """
 import ctypes
@@ -52,7 +53,8 @@ def inside():
     with open(folder + "/job") as file:
         job = json.load(file)
     with open(folder + "/status", "w") as status:
-        for kind, place in (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("tmpfs", "/tmp")):
+        for kind, place in (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"),
+                            ("tmpfs", folder + "/tmp")):
             subprocess.run(["mount", "-t", kind, kind, place], check=True)
         load_modules("/usr/lib/uml/modules/" + os.uname().release)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -69,8 +71,10 @@ def main():
         print("SKIPPED: needs root and a kernel in user mode: apt install user-mode-linux")
         return 77
     with tempfile.TemporaryDirectory(prefix="millrace-kernel-") as folder:
+        os.mkdir(folder + "/tmp")
+        environment = dict(os.environ, TMPDIR=folder + "/tmp", TEST_TMPDIR=folder + "/tmp")
         with open(folder + "/job", "w") as file:
-            json.dump({"command": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}, file)
+            json.dump({"command": sys.argv[1:], "folder": os.getcwd(), "environment": environment}, file)
         kernel = subprocess.Popen(
             [program, "mem=" + MEMORY, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet", "selinux=0",
              "con=null", "con0=fd:0,fd:1", "uml_dir=" + folder + "/", "umid=kernel",

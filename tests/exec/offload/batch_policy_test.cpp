@@ -56,6 +56,27 @@ TEST(BatchPolicyTest, AnIdleDeviceWaitsForWhatCanBeReceivedAtOnce) {
     EXPECT_TRUE(due(64, 0)) << "a full batch";
 }
 
+TEST(BatchPolicyTest, AWorkerThatCannotKeepUpMakesLargerBatchesWhereCallsTakeLong) {
+    BatchPolicy policy = kPolicy;
+    policy.most_packets = 2 * BatchPolicy::kWorthIt;
+    constexpr uint64_t kCalls = 3 * kDelay;
+    for (const auto& of : {idle, busy}) {
+        const auto due = [&](size_t waiting, uint64_t waited_ns, uint64_t calls_ns, bool more = true) {
+            Load load = of(waiting, waited_ns);
+            load.more = more;
+            load.calls_ns = calls_ns;
+            return policy.is_due(load);
+        };
+        EXPECT_FALSE(due(1, kDelay, kCalls));
+        EXPECT_FALSE(due(BatchPolicy::kWorthIt, 2 * kCalls - 1, kCalls));
+        EXPECT_TRUE(due(1, 2 * kCalls, kCalls));
+        EXPECT_TRUE(due(policy.most_packets, 0, kCalls)) << "a full batch";
+        EXPECT_TRUE(due(1, kDelay, kCalls, false)) << "there are no more: the worker keeps up";
+        EXPECT_TRUE(due(1, kDelay, kDelay)) << "calls take no longer than packets may wait";
+        EXPECT_TRUE(due(1, kDelay, 0)) << "nobody knows how long calls take";
+    }
+}
+
 TEST(BatchPolicyTest, ADeviceIsIdleBelowSoManyBatches) {
     BatchPolicy policy = kPolicy;
     policy.idle_below = 3;

@@ -34,6 +34,7 @@ bool BatchLauncher::is_due(const ChainQueue& queue, uint64_t now, size_t packets
         load.line = submissions_->busy()   ? BatchPolicy::Line::own
                     : submissions_->line() ? BatchPolicy::Line::others
                                            : BatchPolicy::Line::none;
+    load.calls_ns = to_nanoseconds(queue.calls);
     return queue.policy.is_due(load);
 }
 
@@ -63,7 +64,11 @@ std::optional<Status> BatchLauncher::launch(ChainQueue& queue) {
     const BatchPart part = first_part(input);
     halves_ += part == BatchPart::unordered;
     const Status submitted = submit(batch.lay_down(part));
-    if (!submissions_) batch.count_bytes();
+    if (!submissions_) {
+        batch.count_bytes();
+        const uint64_t took = rte_rdtsc() - input.laid_out;
+        queue.calls = queue.calls == 0 ? took : (7 * queue.calls + took) / 8;
+    }
     return submitted;
 }
 

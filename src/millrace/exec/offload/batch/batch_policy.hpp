@@ -20,6 +20,9 @@ struct BatchPolicy {
     static constexpr size_t kWorthIt = 2048;
     /// So few packets that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     static constexpr size_t kFew = 128;
+    /// Where calls take longer than packets may wait, a worker that can't keep up gives at most one part in so many,
+    /// and one, of its time to them.
+    static constexpr uint64_t kTimesCalls = 2;
 
     /// Whose batches the thread that makes the driver's calls has yet to come to.
     enum class Line : uint8_t {
@@ -38,6 +41,7 @@ struct BatchPolicy {
         uint64_t since_start = 0;  ///< of the latest batch in flight; in the unit of `round_trip`
         uint64_t round_trip = 0;   ///< what a batch takes from its start until it is back; 0: not known yet
         Line line = Line::none;
+        uint64_t calls_ns = 0;  ///< that the worker spent in the driver for a batch of the chain, lately; 0: not known
     };
     bool is_due(const Load& load) const;
 };

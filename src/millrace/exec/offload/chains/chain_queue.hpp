@@ -67,6 +67,7 @@ public:
     std::shared_ptr<const LoadedChain> chain;  ///< that those who wait go through
     BatchPolicy policy;                        ///< when they go
     bool more = false;                         ///< the last burst was full
+    uint64_t calls = 0;                        ///< what the worker has spent in the driver for a batch, lately (TSC)
     uint64_t hand_overs = 0;  ///< Placement::hand_overs when the states were last known to be the device's
     uint64_t returns = 0;     ///< Placement::returns when they were last known to be the host's
 
