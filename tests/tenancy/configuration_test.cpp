@@ -188,7 +188,8 @@ TEST(ChainsInOnePiece, AreThoseThatADeviceCanTakeSo) {
     EXPECT_EQ(whole->name, "c");
     ASSERT_EQ(whole->nodes.size(), 3u);
     EXPECT_EQ(whole->nodes[1].target(0), (Target{Target::Kind::node, 2}));
-    EXPECT_TRUE(whole->plan.whole_frames) << "a frame that is decided on elsewhere would find its tenant absent";
+    EXPECT_FALSE(whole->plan.whole_frames);
+    EXPECT_EQ(whole->plan.least_head, kUndividedHead) << "who decides elsewhere on a packet finds its tenant absent";
     EXPECT_EQ(whole->max_batch, kMaxUndividedBatch);
     using Kind = device::Step::Kind;
     std::vector<Kind> kinds;

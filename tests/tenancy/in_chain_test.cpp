@@ -149,6 +149,41 @@ TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     }
 }
 
+/// Frames much longer than a head, whose headers take `extensions` headers of 40 bytes and 62 others.
+std::vector<Frame> long_frames(size_t count, size_t extensions) {
+    millrace::test::PacketSpec spec;
+    spec.ipv6.emplace().extensions.assign(extensions, {60, Frame(38), {}});  // destination options
+    spec.udp = {.src = 1, .dst = 2, .length = {}, .checksum = {}};
+    spec.payload = Frame(600, 'x');
+    Frame frame = millrace::test::build(spec);
+    frame[6] = 0;  // what the marker says of it, behind a mirror
+    return std::vector<Frame>(count, frame);
+}
+
+TEST_F(InOnePieceOnTheGpu, HeadsCrossAndTheCpuHasPacketsWithMoreHeaders) {
+    constexpr size_t kCount = 300;
+    for (const auto& [extensions, fits] : {std::pair<size_t, bool>{0, true}, {4, true}, {5, false}}) {
+        SCOPED_TRACE(extensions);
+        const std::string node =
+            "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, absent: "
+            "drop, patience: 10s}";
+        ChainRun run("[mirror, " + node + "]", "tenants: [{name: acme}]\n", "cuda", "max",
+                     long_frames(kCount, extensions));
+        Sender acme(run.socket(), "acme", test::half_of(test::reads_and_marks(0, 0), "marker"));
+        ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));
+        run.runtime().start();
+        EXPECT_EQ(run.finish().out.size(), fits ? kCount : 0);
+        const exec::TenantReport tenant = run.tenant("acme");
+        EXPECT_EQ(tenant.answered, fits ? kCount : 0);
+        EXPECT_EQ(tenant.chain_batches, tenant.batches);
+        const auto chain = std::ranges::find(run.report().chains, "c", &exec::ChainReport::name);
+        EXPECT_EQ(chain->retried_on_cpu, fits ? 0 : kCount);
+        EXPECT_GE(chain->bytes_to_device, kCount * chain::kUndividedHead);
+        EXPECT_LE(chain->bytes_to_device, kCount * (chain::kUndividedHead + 100)) << "of 600 bytes and more";
+        EXPECT_LE(chain->bytes_to_host, kCount * (chain::kUndividedHead + 100));
+    }
+}
+
 /// UDP frames that tell their number in their source address.
 std::vector<Frame> numbered(size_t count) {
     std::vector<Frame> frames;

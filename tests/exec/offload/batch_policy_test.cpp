@@ -68,8 +68,8 @@ TEST(BatchPolicyTest, AWorkerThatCannotKeepUpMakesLargerBatchesWhereCallsTakeLon
             return policy.is_due(load);
         };
         EXPECT_FALSE(due(1, kDelay, kCalls));
-        EXPECT_FALSE(due(BatchPolicy::kWorthIt, 2 * kCalls - 1, kCalls));
-        EXPECT_TRUE(due(1, 2 * kCalls, kCalls));
+        EXPECT_FALSE(due(BatchPolicy::kWorthIt, BatchPolicy::kTimesCalls * kCalls - 1, kCalls));
+        EXPECT_TRUE(due(1, BatchPolicy::kTimesCalls * kCalls, kCalls));
         EXPECT_TRUE(due(policy.most_packets, 0, kCalls)) << "a full batch";
         EXPECT_TRUE(due(1, kDelay, kCalls, false)) << "there are no more: the worker keeps up";
         EXPECT_TRUE(due(1, kDelay, kDelay)) << "calls take no longer than packets may wait";

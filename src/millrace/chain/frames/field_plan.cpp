@@ -36,6 +36,7 @@ FieldPlan plan_fields(const std::vector<FieldUse>& uses) {
         if (on_device && !device_used) device_reads |= field::parsed;
         device_used |= on_device;
         plan.whole_frames |= use.keeps_state;
+        plan.least_head = std::max(plan.least_head, use.least_head);
         // Writing a length moves the rest of the frame, so the rest must be there.
         if (use.device_writes.overlaps(field::length)) device_reads |= field::everything;
         Fields host_reads = use.host_reads - field::length;

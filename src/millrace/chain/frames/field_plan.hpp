@@ -20,6 +20,8 @@ struct FieldUse {
     Fields device_reads, device_writes;
     /// It has state on the device: no packet of it may be decided elsewhere, however long its headers are.
     bool keeps_state = false;
+    /// If only heads of frames cross, they have so many bytes at least.
+    uint32_t least_head = 0;
 
     /// Of an NF that runs on a device. One that looks at no field needs a parsed packet all the same: without its
     /// headers a device could not tell whether it is malformed, and would leave each to the CPU.
@@ -40,6 +42,8 @@ struct FieldPlan {
     Fields at_end;
     /// Frames cross as a whole, whatever fields are asked for, if they cross.
     bool whole_frames = false;
+    /// Heads of frames have so many bytes at least.
+    uint32_t least_head = 0;
     /// All that ever goes to the device: what the first transfer brings when everything runs there.
     Fields to_device_total() const;
     Fields to_host_total() const;
@@ -57,8 +61,8 @@ FieldPlan plan_everything(const std::vector<FieldUse>& uses);
 
 /// How many bytes from the start of the frame hold `fields` in a frame with up to one VLAN tag, IPv4
 /// without options or IPv6 without extension headers, and TCP, UDP or ICMP; the whole frame
-/// (kWholeFrame) when the payload, options or a change of length is among them. Frames whose headers
-/// reach further are decided on the host.
+/// (kWholeFrame) when the payload, options or a change of length is among them. Frames of other layouts whose headers
+/// reach further than what crosses are decided on the host.
 inline constexpr uint32_t kWholeFrame = 0xffffffffu;
 uint32_t prefix_bytes(Fields fields);
 

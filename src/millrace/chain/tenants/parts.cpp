@@ -169,9 +169,9 @@ void plan_program(Program& program, bool on_cpu) {
             use.host_reads = node.type->cpu_reads;
             use.host_writes = node.type->cpu_writes;
         } else {
+            use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(), node.type->is_keyed());
             // Who decides elsewhere on a tenant's packet finds that one absent.
-            use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(),
-                                      node.type->is_keyed() || node.type->is_tenants);
+            if (node.type->is_tenants) use.least_head = kUndividedHead;
         }
         uses.push_back(use);
     }

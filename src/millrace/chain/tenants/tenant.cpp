@@ -11,6 +11,7 @@
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/names.hpp"
+#include "millrace/chain/tenants/parts.hpp"
 #include "millrace/isolation/report.hpp"
 #include "millrace/nf/cpu_stages.hpp"
 
@@ -23,9 +24,11 @@ constexpr uint64_t kLeastMemoryBytes = 64 << 10, kMaxMemoryBytes = uint64_t{1} <
 struct Tables {
     uint32_t absent;
 };
-/// Of packets that come here, and not to the tenant.
-Decision be_absent(Packet&, const void* tables) {
-    return {static_cast<uint32_t>(AbsentFor::away), static_cast<const Tables*>(tables)->absent};
+/// Of packets that come here, and not to the tenant: of a device that is gone, or that has not all of their headers.
+Decision be_absent(Packet& packet, const void* tables) {
+    const bool too_long = packet.layers().payload_offset > kUndividedHead;
+    return {static_cast<uint32_t>(too_long ? AbsentFor::too_long : AbsentFor::away),
+            static_cast<const Tables*>(tables)->absent};
 }
 
 uid_t read_user(const Config& value) {

@@ -39,7 +39,8 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t s
     batch.at[i] = kNowhere;
     const Malformed malformed = packet.layers().malformed;
     // Where only heads go back, what an NF writes behind them would be lost.
-    const bool behind_the_head = batch.prefix_bytes != 0 && malformed == Malformed::no && !has_plain_layout(packet);
+    const bool behind_the_head = batch.prefix_bytes != 0 && malformed == Malformed::no && !has_plain_layout(packet) &&
+                                 packet.layers().payload_offset > batch.prefix_bytes;
     if (malformed == Malformed::beyond_present || behind_the_head) {
         result.decided = PacketResult::by(kHostDecides, 0);
     } else {

@@ -35,7 +35,7 @@ inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, Transfer
 inline constexpr const char* kTransferOutNames[] = {"auto", "region", "zero-copy"};
 inline const char* name_of(TransferOut way) { return kTransferOutNames[static_cast<size_t>(way)]; }
 
-/// Heads of frames longer than this are not worth a transfer of their own.
+/// Fields that lie further behind in a frame's head are not worth a transfer of their own.
 inline constexpr uint32_t kMaxPrefix = 128;
 
 /// What frames begin at multiples of in the packet buffer: heads of frames, and whole ones.

@@ -122,9 +122,7 @@ void ConfinedFunction::plan(const DeviceHalf& half) {
 void ConfinedFunction::plan_passes(uint64_t left) {
     if (stages_.any()) return;
     constexpr uint32_t kFewest = 256;
-    // Longer headers are rare, and an answer of its own to them is not worth the memory.
-    constexpr uint32_t kHeaders = 256;
-    pass_room_ = kHeaders + (frame_room_ - kMaxHeaders);
+    pass_room_ = chain::kUndividedHead + (frame_room_ - kMaxHeaders);
     pass_stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + pass_room_, 16));
     const uint64_t each = left / terms_.shape.lanes / ConfinedPass::kPlaces, ends = 2 * DeviceHalf::kPieceAlignment;
     const uint64_t packets = each > ends ? (each - ends) / (uint64_t{pass_stride_} + sizeof(Decision)) : 0;
