@@ -48,6 +48,18 @@ measure() {
         printf '    FAILED (status %d), see %s\n' "$status" "$folder/$name.log" && tail -n 3 "$folder/$name.log"; }
 }
 
+# Of the measurements NAME.round-1 and so on it keeps the one with the median rate, as NAME.
+keep_median() {
+    local each rounds=()
+    wanted "$1" || return 0
+    for each in "$folder/$1".round-*.json; do
+        [[ ! -e $each ]] || rounds+=("$(sed -n 's/.*"packets-per-second": \([0-9.e+]*\).*/\1/p;T;q' "$each") $each")
+    done
+    ((${#rounds[@]} == 0)) || mapfile -t rounds < <(printf '%s\n' "${rounds[@]}" | sort -g)
+    ((${#rounds[@]} == 0)) || mv "${rounds[${#rounds[@]} / 2]#* }" "$folder/$1.json"
+    rm -f "$folder/$1".round-*
+}
+
 # Ends the script: says what failed.
 finish_measuring() {
     ((${#failed[@]} == 0)) || fail "${#failed[@]} failed: ${failed[*]}"

@@ -73,7 +73,7 @@ _millrace() {
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
-                tenants) options+=" --device --only --chain --sizes --workers --cores --seconds --mixes --kills --seed --rules --routes --json" ;;
+                tenants) options+=" --device --only --chain --sizes --workers --cores --call-thread --seconds --mixes --kills --seed --rules --routes --json" ;;
                 chain | nf | modes | sharing | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
                     options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --nids-flows --payload"

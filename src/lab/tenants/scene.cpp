@@ -92,6 +92,7 @@ TenantScene::TenantScene(const SceneOptions& options, std::vector<SceneChain> ch
     exec::RuntimeOptions runtime;
     runtime.workers = options_.workers;
     runtime.cores = options_.cores;
+    runtime.offload.calls_by_thread = options_.call_thread;
     runtime.tenants = manager_;
     runtime.sources.descriptors = kDescriptors;
     if (options_.device != nullptr) runtime.devices = {options_.device};

@@ -46,6 +46,7 @@ struct SceneOptions {
     std::shared_ptr<device::Device> device;  ///< opened already; null: the CPU
     unsigned workers = 1;
     std::vector<unsigned> cores;
+    bool call_thread = false;  ///< exec::OffloadOptions::calls_by_thread
     std::string scratch;
     uint32_t frame = 512;
     uint32_t buffers = 8192;  ///< of each worker, for each chain

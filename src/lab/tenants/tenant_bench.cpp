@@ -57,6 +57,7 @@ json TenantBench::run() {
     return {{"device", options_.device},
             {"device-model", device_ != nullptr ? device_->describe() : "cpu"},
             {"workers", options_.workers},
+            {"call-thread", options_.call_thread},
             {"functions", options_.functions},
             {"rules", options_.rules},
             {"routes", options_.routes},
@@ -97,6 +98,7 @@ SceneOptions TenantBench::scene_options(uint32_t frame) const {
     scene.device = device_;
     scene.workers = options_.workers;
     scene.cores = options_.cores;
+    scene.call_thread = options_.call_thread;
     scene.scratch = options_.scratch;
     scene.frame = frame;
     scene.start = options_.start;

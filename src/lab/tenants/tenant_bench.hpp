@@ -27,7 +27,8 @@ struct TenantBenchOptions {
     std::vector<uint32_t> frames{512, 64, 1518};
     unsigned workers = 4;
     std::vector<unsigned> cores;
-    double seconds = 240;  ///< for all; what does not fit is left out, and the JSON says so
+    bool call_thread = false;  ///< one more thread makes the calls of the device's driver for all workers
+    double seconds = 240;      ///< for all; what does not fit is left out, and the JSON says so
     unsigned mixes = 50, kills = 5;
     uint32_t seed = 20;
     uint32_t rules = 1000, routes = 10'000;

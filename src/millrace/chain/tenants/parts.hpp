@@ -19,7 +19,7 @@ namespace millrace::chain {
 void cut_at_tenants(Configuration& configuration);
 
 /// Most packets of a batch of a chain in one piece: what each tenant's window has room for, for each worker.
-inline constexpr uint32_t kMaxUndividedBatch = 8192;
+inline constexpr uint32_t kMaxUndividedBatch = 4096;
 /// Bytes at the front of a frame in which its headers have to lie there. Longer headers are rare, and to decide on them
 /// is not worth the memory.
 inline constexpr uint32_t kUndividedHead = 256;

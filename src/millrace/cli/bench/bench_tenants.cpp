@@ -118,6 +118,8 @@ void add_bench_tenants(CLI::App& bench, int& status) {
     command->add_option("--cores", options.cores, "Pin the workers to these cores, in order")
         ->delimiter(',')
         ->type_name("N,N,…");
+    command->add_flag("--call-thread", options.call_thread,
+                      "One more thread makes the calls of the device's driver for all workers");
     command->add_option("--seconds", options.seconds, "Seconds for all; what does not fit is left out, and told")
         ->check(positive_number())
         ->capture_default_str();

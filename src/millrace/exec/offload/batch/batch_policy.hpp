@@ -22,7 +22,7 @@ struct BatchPolicy {
     static constexpr size_t kFew = 128;
     /// Where calls take longer than packets may wait, a worker that can't keep up gives at most one part in so many,
     /// and one, of its time to them.
-    static constexpr uint64_t kTimesCalls = 4;
+    static constexpr uint64_t kTimesCalls = 2;
 
     /// Whose batches the thread that makes the driver's calls has yet to come to.
     enum class Line : uint8_t {
