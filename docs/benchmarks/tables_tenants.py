@@ -5,6 +5,8 @@ import functools
 from records import lines_of
 
 UNITS = {"packets/s": "Mpkt/s"}
+
+
 def value_of(figure):
     value, unit = figure["value"], UNITS.get(figure["unit"], figure["unit"])
     if unit == "Mpkt/s":
@@ -13,17 +15,32 @@ def value_of(figure):
     return f"{value:,.{digits}f} {unit}"
 
 
-
-def rows_of(page, part):
-    rows = []
-    for figure in page.load("tenants")["figures"]:
-        if figure["part"] != part:
-            continue
-        frame = f", {figure['frame']} B" if "frame" in figure else ""
-        function = f"{figure['function']}, " if "function" in figure else ""
-        rows.append([function + figure["name"] + frame, value_of(figure)])
-    return lines_of(["what", "measured"], rows, 1)
+def figures_of(page, record, part):
+    return [figure for figure in page.load(record)["figures"] if figure["part"] == part]
 
 
-for own in ("domains", "batch", "fence", "victim", "killed", "mixes"):
-    globals()[f"table_tenants_{own}"] = functools.partial(rows_of, part=own)
+def name_of(figure):
+    frame = f", {figure['frame']} B" if "frame" in figure else ""
+    function = f"{figure['function']}, " if "function" in figure else ""
+    return function + figure["name"] + frame
+
+
+def columns_of(page, part, records):
+    """The figures of a part, a column for each record: those of the same names, in the same order."""
+    columns = [figures_of(page, record, part) for record in records]
+    names = [[name_of(figure) for figure in column] for column in columns]
+    if any(own != names[0] for own in names):
+        raise ValueError(f"{', '.join(records)} have other figures of '{part}' than each other")
+    rows = [[name, *(value_of(column[i]) for column in columns)] for i, name in enumerate(names[0])]
+    return lines_of(["what", *records.values()], rows, 1)
+
+
+def table_tenants_domains(page):
+    records = {"tenants-domains-before": "before", "tenants-domains": "now",
+               "tenants-domains-call-thread": "`--call-thread`"}
+    return columns_of(page, "domains", records)
+
+
+for own in ("batch", "fence", "victim", "killed", "mixes"):
+    globals()[f"table_tenants_{own}"] = functools.partial(
+        columns_of, part=own, records={"tenants": "420c82d4", "tenants-call-thread": "e35d0019, `--call-thread`"})
