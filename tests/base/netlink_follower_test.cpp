@@ -70,16 +70,22 @@ struct Links final : Copy {
 };
 
 TEST(NetlinkFollower, HasEverythingWhenItHasStarted) {
-    Links copy;
-    EXPECT_EQ(copy.follower.version(), 0U);
-    copy.follower.start();
-    const auto lock = copy.follower.lock();
-    EXPECT_GT(copy.links, 0U);
-    EXPECT_EQ(copy.links % 2, 0U) << "each of two requests has the same answer";
-    EXPECT_EQ(copy.follower.version(), copy.version_);
-    EXPECT_EQ(copy.follower.counts().resyncs, 0U);
-    EXPECT_FALSE(copy.follower.has_news(copy.version_));
-    EXPECT_TRUE(copy.follower.has_news(copy.version_ - 1));
+    // Somebody may change links of this machine at this moment: then there are news.
+    constexpr int kTries = 5;
+    for (int left = kTries; left > 0; --left) {
+        Links copy;
+        EXPECT_EQ(copy.follower.version(), 0U);
+        copy.follower.start();
+        const auto lock = copy.follower.lock();
+        EXPECT_GT(copy.links, 0U);
+        EXPECT_TRUE(copy.follower.has_news(copy.version_ - 1));
+        if (copy.follower.has_news(copy.version_) && left > 1) continue;
+        EXPECT_FALSE(copy.follower.has_news(copy.version_));
+        EXPECT_EQ(copy.links % 2, 0U) << "each of two requests has the same answer";
+        EXPECT_EQ(copy.follower.version(), copy.version_);
+        EXPECT_EQ(copy.follower.counts().resyncs, 0U);
+        break;
+    }
 }
 
 TEST(NetlinkFollower, ThatIsNotStartedEnds) { Links copy; }

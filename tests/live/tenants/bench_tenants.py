@@ -152,7 +152,7 @@ check(done.returncode == 1 and "no function of this benchmark" in done.stderr, d
 bench_process = subprocess.Popen(
     [
         *emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20", "--routes",
-        "20", *FUNCTIONS, "--only", "mixes", "--json", folder / "stopped.json",
+        "20", *FUNCTIONS, "--only", "mixes", "--call-thread", "--json", folder / "stopped.json",
     ],
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
@@ -174,7 +174,9 @@ check(
     bench_process.returncode == 1 and "stopped before its end" in out,
     f"stopped, it ends with {bench_process.returncode}:\n{out}\n{told[-3000:]}",
 )
-check(json.loads((folder / "stopped.json").read_text())["stopped"], "the JSON does not say that it was stopped")
+stopped = json.loads((folder / "stopped.json").read_text())
+check(stopped["stopped"], "the JSON does not say that it was stopped")
+check(stopped["call-thread"] and not made["call-thread"], "the JSON does not say who calls the driver")
 check(
     len(children) >= 8 and not any(pathlib.Path(f"/proc/{child}").exists() for child in children),
     f"tenants are left: {children}",
