@@ -4,6 +4,7 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/tenants/parts.hpp"
 #include "millrace/device/device.hpp"
+#include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/tenancy/manager/manager.hpp"
 
 namespace millrace::chain {
@@ -176,6 +177,38 @@ TEST(TenantConfiguration, HasRoomForPacketsInTheMemoryOfATenant) {
     EXPECT_LE(tenancy::all_question_bytes(four) + tenancy::all_answer_bytes(four), 1u << 20);
     EXPECT_GT(one.packets, four.packets);
     EXPECT_THROW(tenancy::shape_of(function, 64, {}), ConfigError);
+}
+
+TEST(ChainsInOnePiece, BringHeadsUnlessSomebodyAsksForMore) {
+    const auto prefixes_of = [](const std::string& keys) {
+        return exec::prefixes_of(load("[" + node_of("b", keys) + "]", "sim").chains.front()->undivided->plan);
+    };
+    const exec::Prefixes none = prefixes_of(""), some = prefixes_of(", reads: [ip.ttl], writes: [ip.ttl]"),
+                         payload = prefixes_of(", reads: [payload]");
+    EXPECT_EQ(none.in, kUndividedHead);
+    EXPECT_EQ(none.back, 0u) << "nobody writes";
+    EXPECT_EQ(some.in, kUndividedHead);
+    EXPECT_EQ(some.back, kUndividedHead) << "fields lie anywhere in the head";
+    EXPECT_EQ(payload.in, kWholeFrame);
+    EXPECT_EQ(payload.back, 0u);
+}
+
+TEST(ChainsInOnePiece, SayWhyThePacketsThatTheCpuHasAreAbsent) {
+    const Configuration configuration = load("[" + node_of("b") + "]");
+    const Node& node = configuration.chains.front()->nodes.front();
+    for (const auto& [headers, why] : {std::pair{uint16_t{0}, AbsentFor::away},
+                                       {uint16_t{kUndividedHead}, AbsentFor::away},
+                                       {uint16_t{kUndividedHead + 1}, AbsentFor::too_long}}) {
+        Layers layers;
+        layers.payload_offset = headers;
+        Packet packet;
+        packet.set_layers(layers);
+        for (const auto process : node.type->process) {
+            const Decision decision = process(packet, node.nf->image().tables());
+            EXPECT_EQ(decision.outcome, tenant_of(node)->absent());
+            EXPECT_EQ(decision.detail, static_cast<uint32_t>(why)) << headers;
+        }
+    }
 }
 
 TEST(ChainsInOnePiece, AreThoseThatADeviceCanTakeSo) {
