@@ -163,7 +163,7 @@ TEST_P(Fragments, MeetAPatternThatLiesAcrossThem) {
     const std::string evil = "something evil";
     std::copy(evil.begin(), evil.end(), spec.payload.begin() + 145);  // cut at 152, behind UDP's header
     const Frame packet = build(spec);
-    const auto pieces = fragments_of(packet, {160}, 1);
+    const auto pieces = fragments_of(packet, 160, 1);
     write_frames(path() + "/in.pcap", {pieces[1], pieces[0], packet});
     const std::string nids =
         R"([{nids: {mode: ips, rule: ['drop ip any any -> any any (content:"something evil"; sid:1;)']}}])";

@@ -9,8 +9,8 @@
 namespace millrace::test {
 namespace {
 
-constexpr SaSpec kOut, kOutNext{.spi = 0x1002, .added = 200};
-constexpr SaSpec kIn{.src = "198.51.100.1", .dst = "192.0.2.1", .spi = 0x2001},
+const SaSpec kOut, kOutNext{.spi = 0x1002, .added = 200};
+const SaSpec kIn{.src = "198.51.100.1", .dst = "192.0.2.1", .spi = 0x2001},
     kInNext{.src = "198.51.100.1", .dst = "192.0.2.1", .spi = 0x2002, .added = 200};
 const Tunnel kTunnel{.cipher = "aes-128-gcm"};
 
