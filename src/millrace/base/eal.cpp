@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -78,6 +79,32 @@ std::string missing_folder() {
            "mount /sys";
 }
 
+/// Where DPDK makes a folder while it starts, in which nothing is kept. An ordinary user's would be /tmp/dpdk, and
+/// belong to the first one who came: it would complain to all others.
+class RuntimeFolder {
+public:
+    RuntimeFolder() {
+        if (geteuid() == 0 || getenv(kFolder) != nullptr || getenv("XDG_RUNTIME_DIR") != nullptr) return;
+        std::error_code error;
+        std::string name = std::filesystem::temp_directory_path(error) / "millrace-dpdk-XXXXXX";
+        if (error || mkdtemp(name.data()) == nullptr) return;
+        path_ = name;
+        setenv(kFolder, path_.c_str(), 1);
+    }
+    ~RuntimeFolder() {
+        if (path_.empty()) return;
+        unsetenv(kFolder);
+        std::error_code error;
+        std::filesystem::remove_all(path_, error);
+    }
+    RuntimeFolder(const RuntimeFolder&) = delete;
+    RuntimeFolder& operator=(const RuntimeFolder&) = delete;
+
+private:
+    static constexpr const char* kFolder = "RUNTIME_DIRECTORY";  // systemd.exec(5)
+    std::string path_;
+};
+
 /// Why DPDK did not start, and what would mend that.
 std::string why_refused() {
     const std::string why = std::string("DPDK does not start: ") + rte_strerror(rte_errno) + "; ";
@@ -107,6 +134,7 @@ void start_eal(const EalOptions& options) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    const RuntimeFolder folder;
     const bool runs = rte_eal_init(static_cast<int>(words.size()), argv.data()) >= 0;
     if (!runs) refused = why_refused();
     // Threads inherit the affinity, so the pin to one CPU would put all that follow on it.

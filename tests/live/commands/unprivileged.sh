@@ -51,6 +51,21 @@ done
 cmp "$folder/results/cpu/out.pcap" "$folder/results/sim/out.pcap" ||
     { echo "FAILED: the devices' captures differ"; exit 1; }
 
+# DPDK says nothing of a folder that another user has, and leaves none behind.
+if [[ $EUID -eq 0 ]]; then
+    made=
+    mkdir -m 700 /tmp/dpdk 2> /dev/null && made=yes
+    mkdir -m 777 "$folder/tmp" "$folder/second"
+    (cd / && env -u XDG_RUNTIME_DIR -u RUNTIME_DIRECTORY setpriv --reuid 54321 --regid 54321 --clear-groups \
+        env HOME=/nonexistent TMPDIR="$folder/tmp" "$folder/millrace" run "$folder/chain.yaml" \
+        --output "$folder/second/out") > "$folder/last" 2>&1
+    status=$?
+    [[ -z $made ]] || rmdir /tmp/dpdk
+    ((status == 0)) && ! grep -q EAL "$folder/last" ||
+        { echo "FAILED: a second ordinary user is told of DPDK's folder (status $status):"; cat "$folder/last"; exit 1; }
+    [[ -z $(ls -A "$folder/tmp") ]] || { echo "FAILED: left behind: $(ls "$folder/tmp")"; exit 1; }
+fi
+
 # What it lacks the rights for, it says.
 if "${as_user[@]}" "$folder/millrace" run "$folder/chain.yaml" --output /no-such-folder > "$folder/last" 2>&1; then
     echo "FAILED: a folder that can't be made went unnoticed"; exit 1

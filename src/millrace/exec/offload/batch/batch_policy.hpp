@@ -23,6 +23,9 @@ struct BatchPolicy {
     /// Where calls take longer than packets may wait, a worker that can't keep up gives at most one part in so many,
     /// and one, of its time to them.
     static constexpr uint64_t kTimesCalls = 2;
+    /// But its packets wait for at most so many times max_delay_ns: calls that took very long once, as the first ones
+    /// of a chain may, are no measure.
+    static constexpr uint64_t kMostDelays = 16;
 
     /// Whose batches the thread that makes the driver's calls has yet to come to.
     enum class Line : uint8_t {
