@@ -12,6 +12,9 @@ import sys
 
 OWN4, ROUTER4, SERVER4 = "10.0.10.10", "10.0.10.1", "192.0.2.10"
 ROUTER6, SERVER6 = "2001:db8:10::1", "2001:db8:20::10"
+# So many invented hosts of each kind. Linux has room for 1,024 neighbours of each family, in all network namespaces
+# together: a flood of more leaves none for other tests, which then wait for answers in vain.
+HOSTS = 250
 
 
 def checksum(data):
@@ -36,9 +39,10 @@ def icmpv6(source, target, body, hops=255):
 def arp(rng, router):
     """Requests, answers that nobody asked for, and hosts that claim the router's or the server's address."""
     mac = b"\x02" + rng.randbytes(5)
-    source = bytes([10, 0, 10, rng.randrange(2, 255)]) if rng.random() < 0.5 else rng.randbytes(4)
+    hosts = random.Random(rng.randrange(HOSTS))
+    source = bytes([10, 0, 10, hosts.randrange(2, 255)]) if hosts.random() < 0.5 else hosts.randbytes(4)
     if source[3] == 10:  # the client's own stays what it is
-        source = rng.randbytes(4)
+        source = hosts.randbytes(4)
     target = socket.inet_aton(rng.choice([ROUTER4, ROUTER4, f"10.0.10.{rng.randrange(256)}"]))
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, rng.choice([1, 2])) + mac + source + bytes(6) + target
     return rng.choice([b"\xff" * 6, router]) + mac + b"\x08\x06" + body
@@ -46,7 +50,8 @@ def arp(rng, router):
 
 def nd(rng, router):
     mac = b"\x02" + rng.randbytes(5)
-    source = socket.inet_pton(socket.AF_INET6, "2001:db8:10::")[:8] + rng.randbytes(8)
+    host = random.Random(rng.randrange(HOSTS)).randbytes(8)
+    source = socket.inet_pton(socket.AF_INET6, "2001:db8:10::")[:8] + host
     target = socket.inet_pton(socket.AF_INET6, ROUTER6)
     kind = rng.choice([135, 136, 133])
     option = struct.pack("!BB", 1 if kind != 136 else 2, 1) + mac
