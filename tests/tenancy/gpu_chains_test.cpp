@@ -62,12 +62,28 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
     exec::PromiseWatch::Clock::time_point now{};
     watch.update(now);
     EXPECT_EQ(watch.plans(), 0u) << "nobody is there";
-    auto mallory = std::make_unique<Tenant>(scene.socket(), "mallory", "mirror", "{}");
-    Tenant honest(scene.socket(), "honest", "mirror", "{}");
-    ASSERT_TRUE(wait_until([&] { return !mallory->placement().empty() && !honest.placement().empty(); }));
-    if (honest.placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << honest.placement();
+    std::unique_ptr<Tenant> mallory, honest;
+    const auto attach = [&](std::unique_ptr<Tenant>& one, const std::string& name) {
+        one.reset();
+        ASSERT_TRUE(wait_until([&] { return scene.tenant(name).state != "attached"; }));
+        one = std::make_unique<Tenant>(scene.socket(), name, "mirror", "{}");
+        // Who was promised something and could not be measured is refused, and gets no place.
+        wait_until([&] { return !one->placement().empty(); }, std::chrono::seconds(10));
+    };
+    // An emulated GPU on busy cores may be too slow to be measured, or on the least partition, and nothing is planned.
+    const auto measured = [&] {
+        const auto present = scene.manager().on_device().tenants;
+        return present.size() == 2 &&
+               std::ranges::all_of(present, [](const auto& one) { return one.model.most_of_sm >= one.max_batch / 8; });
+    };
+    for (int tries = 0; tries < 5 && !measured(); ++tries) {
+        attach(mallory, "mallory");
+        attach(honest, "honest");
+        if (HasFatalFailure()) return;
+        if (honest->placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << honest->placement();
+    }
     const auto present = scene.manager().on_device().tenants;
-    ASSERT_EQ(present.size(), 2u);
+    ASSERT_EQ(present.size(), 2u) << mallory->placement() << "; " << honest->placement();
     for (const auto& [name, model, max_batch] : present) {
         EXPECT_GT(max_batch, 0u) << name;
         EXPECT_GE(model.most_of_sm, max_batch / 8) << name << ": it was measured on the least partition, too";

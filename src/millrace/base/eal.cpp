@@ -79,12 +79,12 @@ std::string missing_folder() {
            "mount /sys";
 }
 
-/// Where DPDK makes a folder while it starts, in which nothing is kept. An ordinary user's would be /tmp/dpdk, and
-/// belong to the first one who came: it would complain to all others.
+/// Where DPDK makes a folder while it starts, in which nothing is kept. An ordinary user's would be /tmp/dpdk, which
+/// belongs to the first one who came, or in $XDG_RUNTIME_DIR, which su leaves as it was: DPDK would complain.
 class RuntimeFolder {
 public:
     RuntimeFolder() {
-        if (geteuid() == 0 || getenv(kFolder) != nullptr || getenv("XDG_RUNTIME_DIR") != nullptr) return;
+        if (geteuid() == 0 || getenv(kFolder) != nullptr) return;
         std::error_code error;
         std::string name = std::filesystem::temp_directory_path(error) / "millrace-dpdk-XXXXXX";
         if (error || mkdtemp(name.data()) == nullptr) return;
