@@ -1,5 +1,7 @@
 #include "block.hpp"
 
+#include "ptx.hpp"
+
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -212,6 +214,25 @@ public:
         in_kernel_ = 1;
     }
 
+    /// The interpreter's own faults are none of the kernel's code.
+    unsigned long long foreign(const PtxModule& module, const char* name, void* handle, const void* tables) {
+        in_kernel_ = 0;
+        int result = 0;
+        char what[240] = {};
+        unsigned long long decision = 0;
+        try {
+            decision = module.call(name, current_->view,
+                                   {reinterpret_cast<uint64_t>(handle), reinterpret_cast<uint64_t>(tables)},
+                                   *launch_.memory);
+        } catch (const KernelFault& fault) {
+            result = fault.result;
+            snprintf(what, sizeof what, "%s", fault.what.c_str());
+        }
+        in_kernel_ = 1;
+        if (result != 0) fault(result, what);
+        return decision;
+    }
+
 private:
     static void begin() { running->whole_thread(); }
     void whole_thread() {
@@ -334,6 +355,9 @@ const Calls kCalls = {
         return static_cast<unsigned long long>(
             std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
                 .count());
+    },
+    [](const void* module, const char* name, void* handle, const void* tables) {
+        return running->foreign(*static_cast<const PtxModule*>(module), name, handle, tables);
     },
     [](const char* what) { running->fault(kIllegalAddress, what); },
 };

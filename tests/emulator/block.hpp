@@ -12,6 +12,8 @@
 
 namespace emulator {
 
+class Memory;
+
 /// A kernel to run, with its library's functions.
 struct Code {
     const char* name = nullptr;
@@ -33,6 +35,7 @@ struct BlockLaunch {
     size_t block_bytes = 0;
     void** parameters = nullptr;
     const std::atomic<bool>* abandoned = nullptr;  ///< ends it where its threads pause, or get kGiveUpSignal
+    Memory* memory = nullptr;                      ///< the GPU's
 };
 /// For threads that run blocks which are abandoned: to be sent until they end.
 inline constexpr int kGiveUpSignal = SIGURG;

@@ -25,6 +25,9 @@ struct Calls {
     void (*pause)();
     /// The GPU's clock. A pause, too.
     unsigned long long (*time_ns)();
+    /// Calls a function of PTX that the kernels were linked with: `module` is one of their library's
+    /// `emulated_foreign`.
+    unsigned long long (*foreign)(const void* module, const char* name, void* handle, const void* tables);
     /// Ends the kernel as a fault of the GPU's would.
     void (*fault)(const char* what);
 };

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "host_text.hpp"
 #include "nvrtc.hpp"
 #include "ptx.hpp"
 
@@ -84,83 +85,6 @@ bool run(const fs::path& folder, const std::vector<std::string>& words, std::str
     if (started) waitpid(child, &status, 0);
     log = started ? read(log_path) : words[0] + " can't be run";
     return started && status == 0;
-}
-
-/// The end of the balanced parenthesis that opens at `open`, behind it.
-size_t behind(const std::string& text, size_t open) {
-    int depth = 0;
-    bool quoted = false;
-    for (size_t at = open; at < text.size(); ++at) {
-        if (text[at] == '"' && text[at - 1] != '\\') quoted = !quoted;
-        if (quoted) continue;
-        depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
-        if (depth == 0) return at + 1;
-    }
-    return text.size();
-}
-
-/// `asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(at) : "memory");` as a call of cuda_words.hpp's
-/// ptx:: functions.
-std::string ptx_call(const std::string& statement) {
-    const size_t from = statement.find('"') + 1;
-    const std::string instruction = statement.substr(from, statement.find('"', from) - from);
-    if (instruction.empty()) return ";";
-    std::string name = instruction.substr(0, instruction.find(' '));
-    if (const size_t special = instruction.find(", %g"); special != std::string::npos)
-        name += "_" + instruction.substr(special + 3, instruction.find(';') - special - 3);
-    for (char& c : name)
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-    std::string operands;
-    for (size_t at = statement.find(':'); at < statement.size(); ++at) {
-        if (statement[at] != '(') continue;
-        const size_t end = behind(statement, at);
-        operands += (operands.empty() ? "" : ", ") + statement.substr(at + 1, end - at - 2);
-        at = end - 1;
-    }
-    return "::ptx::" + name + "(" + operands + ");";
-}
-
-std::string without_asm(std::string text) {
-    const std::string word = "asm volatile(";
-    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-        const size_t end = text.find(';', behind(text, at + word.size() - 1)) + 1;
-        text.replace(at, end - at, ptx_call(text.substr(at, end - at)));
-    }
-    return text;
-}
-
-/// What no header can say in C++: where a block's memory lies, and that whoever looks at memory again and again lets
-/// others run.
-std::string changed_for_the_host(const std::string& text) {
-    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)"),
-        waiting(R"((while \([^;{}]*\)) \{\s*\})"), look(R"(return \*static_cast<const volatile T\*>)");
-    std::string changed = std::regex_replace(without_asm(text), block_memory,
-                                             "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
-    changed = std::regex_replace(changed, waiting, "$1 emulator::calls->pause();");
-    return std::regex_replace(changed, look, "emulator::calls->pause(); $&");
-}
-
-std::string for_the_host(const std::string& text) {
-    // Chains have most headers in common, and tests make the same ones again and again.
-    static std::mutex mutex;
-    static auto& known = *new std::map<std::string, std::string>;
-    const std::lock_guard lock(mutex);
-    const auto [place, is_new] = known.try_emplace(text);
-    if (is_new) place->second = changed_for_the_host(text);
-    return place->second;
-}
-
-/// What the driver looks kernels up by, behind their source.
-std::string entries(const std::string& text) {
-    static const std::regex kernel(R"(__global__ void __launch_bounds__\([^)]*\) (\w+)\()");
-    std::string all;
-    for (std::sregex_iterator found(text.begin(), text.end(), kernel), end; found != end; ++found) {
-        const std::string name = (*found)[1];
-        all += "extern \"C\" __attribute__((visibility(\"default\"))) const emulator::KernelEntry emulated_" + name +
-               " = emulator::entry(" + name + ", [](void** parameters) { emulator::run(" + name +
-               ", parameters); });\n";
-    }
-    return all;
 }
 
 std::vector<std::string> compiler() { return {EMULATOR_LAUNCHER EMULATOR_COMPILER}; }
@@ -237,6 +161,9 @@ bool compile(std::vector<std::string> words, const std::vector<std::pair<std::st
     });
 }
 
+const std::vector<std::string> kPlainCompiler{EMULATOR_COMPILER, "-std=c++20",          "-O1",
+                                              "-fPIC",           "-fvisibility=hidden", "-fno-gnu-unique"};
+
 /// The library of kernels that objects make; false, and why, if they make none.
 bool link_library(const std::vector<std::string>& objects, std::string& library, std::string& log) {
     const char* const connection =
@@ -248,9 +175,7 @@ bool link_library(const std::vector<std::string>& objects, std::string& library,
         "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
         "{ emulator::self = view; }\n";
     std::vector<std::string> all(1);
-    if (!compile({EMULATOR_COMPILER, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"},
-                 {{"library.cpp", connection}}, all[0], log))
-        return false;
+    if (!compile(kPlainCompiler, {{"library.cpp", connection}}, all[0], log)) return false;
     all.insert(all.end(), objects.begin(), objects.end());
     return make_once(all, library, [&] {
         const Folder folder;
@@ -278,6 +203,22 @@ struct Link {
     std::string image, log;
 };
 
+/// What kernels call in place of functions of PTX, which the driver's part reads: the interpreter.
+bool add_foreign(Link& link) {
+    std::string text = "#include \"" EMULATOR_FOLDER "calls.hpp\"\nnamespace emulator { extern const Calls* calls; }\n";
+    text += "extern \"C\" __attribute__((visibility(\"default\"))) const void* emulated_foreign[" +
+            std::to_string(link.ptx.size()) + "] = {};\n";
+    for (size_t i = 0; i < link.ptx.size(); ++i) {
+        const auto module = emulator::PtxModule::read(link.ptx[i], link.log);
+        if (module == nullptr) return false;
+        for (const std::string& name : module->functions())
+            text += "extern \"C\" unsigned long long " + name +
+                    "(void* handle, const void* tables) { return emulator::calls->foreign(emulated_foreign[" +
+                    std::to_string(i) + "], \"" + name + "\", handle, tables); }\n";
+    }
+    return compile(kPlainCompiler, {{"foreign.cpp", text}}, link.objects.emplace_back(), link.log);
+}
+
 }  // namespace
 
 extern "C" {
@@ -304,8 +245,9 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
         return emulator::compile_ptx(program->source, program->name, program->headers, {options, options + count},
                                      program->ptx, program->log);
     std::vector<std::pair<std::string, std::string>> files;
-    for (const auto& [name, text] : program->headers) files.emplace_back(name, for_the_host(text));
-    files.emplace_back(program->name, for_the_host(program->source) + "\n" + entries(program->source));
+    for (const auto& [name, text] : program->headers) files.emplace_back(name, emulator::for_the_host(text));
+    files.emplace_back(program->name,
+                       emulator::for_the_host(program->source) + "\n" + emulator::entries(program->source));
     std::vector<std::string> words = compiler();
     // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them
     // be. -Og makes a kernel in two thirds of the time of -O1, and -O0, which inlines nothing, in half the time of -Og.
@@ -360,19 +302,22 @@ int nvJitLinkAddData(Link* link, int kind, const void* data, size_t size, const 
     return 0;
 }
 int nvJitLinkComplete(Link* link) {
-    if (!link->ptx.empty()) {
-        if (link->ptx.size() > 1 || !link->objects.empty()) return kFailed;
+    if (link->objects.empty()) {
+        if (link->ptx.size() != 1) return kFailed;
         if (emulator::PtxModule::read(link->ptx[0], link->log) == nullptr) return kFailed;
         // In place of a library's length: what follows is text (driver_modules.cpp).
         link->image = std::string(sizeof(uint64_t), '\0') + link->ptx[0] + '\0';
         return 0;
     }
+    if (!link->ptx.empty() && !add_foreign(*link)) return kFailed;
     std::string library;
     if (!link_library(link->objects, library, link->log)) return kFailed;
     // The driver is told where an image begins, but not where it ends.
     const uint64_t bytes = library.size();
     link->image.assign(reinterpret_cast<const char*>(&bytes), sizeof bytes);
     link->image += library + link->kernels + '\0';
+    for (const std::string& text : link->ptx) link->image += text + '\0';
+    link->image += '\0';
     return 0;
 }
 int nvJitLinkGetLinkedCubinSize(Link* link, size_t* size) {

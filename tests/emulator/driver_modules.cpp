@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "driver.hpp"
 #include "ptx.hpp"
@@ -24,7 +25,8 @@ struct Module {
     std::atomic<bool> loaded{true};
     std::set<std::string> names;  ///< of its kernels; empty: all that the library has
     std::map<std::string, Kernel> kernels;
-    std::unique_ptr<PtxModule> ptx;  ///< in place of a library
+    std::unique_ptr<PtxModule> ptx;                   ///< in place of a library
+    std::vector<std::unique_ptr<PtxModule>> foreign;  ///< that the library's kernels call functions of
 };
 
 }  // namespace
@@ -58,7 +60,15 @@ int cuModuleLoadData(Module** module, const void* image) {
         return kInvalidImage;
     }
     connect(&kCalls);
-    for (const char* name = library + bytes; *name != '\0'; name += strlen(name) + 1) made->names.insert(name);
+    const char* text = library + bytes;
+    for (; *text != '\0'; text += strlen(text) + 1) made->names.insert(text);
+    for (++text; *text != '\0'; text += strlen(text) + 1) {
+        std::string why;
+        made->foreign.push_back(PtxModule::read(text, why));
+        auto** const places = static_cast<const void**>(dlsym(made->library, "emulated_foreign"));
+        if (made->foreign.back() == nullptr || places == nullptr) return kInvalidImage;
+        places[made->foreign.size() - 1] = made->foreign.back().get();
+    }
     *module = made.release();
     return kSuccess;
 }

@@ -280,9 +280,10 @@ void Launch::run(Gpu& gpu) const {
     const auto run_one = [&](unsigned block) {
         try {
             if (kernel->ptx != nullptr)
-                return kernel->ptx->run(kernel->name, {{block, 0, 0}, block_size, grid, 0, nullptr, nullptr},
+                return kernel->ptx->run(kernel->name, {{block, 0, 0}, block_size, grid, 0, nullptr, nullptr, nullptr},
                                         parameters, gpu.memory);
-            run_block(kernel->code, {{block, 0, 0}, block_size, grid, block_bytes, places.data(), &gpu.abandoned});
+            run_block(kernel->code,
+                      {{block, 0, 0}, block_size, grid, block_bytes, places.data(), &gpu.abandoned, &gpu.memory});
         } catch (const KernelFault& fault) {
             fprintf(stderr, "emulator: %s%s%s\n", fault.what.c_str(), gpu.memory.near(fault.address).c_str(),
                     where(fault.instruction).c_str());

@@ -71,6 +71,34 @@ const KernelEntry* PtxModule::entry(const std::string& name) const {
     return found == entries_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> PtxModule::functions() const {
+    std::vector<std::string> names;
+    for (const auto& function : module_.functions)
+        if (function.defined && function.visible && !function.entry) names.push_back(function.name);
+    return names;
+}
+
+uint64_t PtxModule::call(const std::string& function, const ThreadView& thread, const std::vector<uint64_t>& arguments,
+                         Memory& memory) const {
+    WholeMemory whole(memory);
+    machine::MachineOptions options;
+    options.threads = thread.block_size.x;
+    options.thread = thread.thread.x;
+    options.block = thread.block.x;
+    options.blocks = thread.grid.x;
+    machine::Outcome outcome;
+    try {
+        outcome = machine::Machine(module_, whole, options, decodings_).run(function, arguments);
+    } catch (const std::exception& e) {
+        throw KernelFault{kLaunchFailed, function + ": " + e.what()};
+    }
+    if (!outcome.harmless())
+        throw KernelFault{result_of(outcome.violation.kind), function + ": " + outcome.violation.what};
+    uint64_t value = 0;
+    memcpy(&value, outcome.result.data(), std::min(sizeof value, outcome.result.size()));
+    return value;
+}
+
 void PtxModule::run(const std::string& kernel, const BlockLaunch& launch,
                     const std::vector<std::vector<unsigned char>>& parameters, Memory& memory) const {
     std::vector<uint64_t> arguments;

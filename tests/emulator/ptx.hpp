@@ -1,4 +1,5 @@
-// Kernels of PTX, such as those around fenced functions: the tests' interpreter runs them, thread by thread.
+// PTX: kernels around fenced functions, and functions that other kernels call. The tests' interpreter runs them, thread
+// by thread.
 #pragma once
 
 #include <map>
@@ -24,6 +25,12 @@ public:
     /// Runs a block's threads, one after the other: no barrier is among what is interpreted. Throws KernelFault.
     void run(const std::string& kernel, const BlockLaunch& launch,
              const std::vector<std::vector<unsigned char>>& parameters, Memory& memory) const;
+
+    /// Functions that others may call.
+    std::vector<std::string> functions() const;
+    /// What one of them gives, in one thread of a kernel. Throws KernelFault.
+    uint64_t call(const std::string& function, const ThreadView& thread, const std::vector<uint64_t>& arguments,
+                  Memory& memory) const;
 
 private:
     millrace::isolation::ptx::Module module_;

@@ -101,7 +101,7 @@ TEST_P(DeviceHalves, AreTakenByTheCompilerForGpus) {
         const std::string function = device::cuda::function_name(half_->type(), 1, "process");
         EXPECT_EQ(why_not_process(module_, function), "");
         EXPECT_TRUE(test::isolation_compiler()
-                        .first->assemble(write_with_kernel(made, function), "sm_90")
+                        .first->assemble(with_kernel(write_fenced(made, function)), "sm_90")
                         .starts_with("\177ELF"));
     }
 }

@@ -130,7 +130,9 @@ public:
 
 TEST(Descriptors, OfTenantsThatAreGoneDoNotWaitForThePlacer) {
     const auto device = std::make_shared<Patient>();
-    Placer placer(device, [](Attachment&, const ConfinedFunction&) { return true; });
+    Placer placer(device, {.admit = [](Attachment&, const ConfinedFunction&) { return true; },
+                           .chains = [] { return std::vector<Placer::Chain>(); },
+                           .tell = [](const std::string&, const std::string&) {}});
     ConfinedTerms terms;
     terms.shape = kShape;
     terms.memory_bytes = 1 << 20;

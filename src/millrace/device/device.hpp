@@ -136,7 +136,7 @@ protected:
     uint32_t guard_bytes_ = 0;
 };
 
-/// A fenced function with the kernel that calls it (isolation::write_with_kernel), ready to launch. Freed with it, when
+/// A fenced function with the kernel that calls it (isolation::with_kernel), ready to launch. Freed with it, when
 /// it runs no more.
 class LoadedFenced {
 public:
@@ -149,6 +149,13 @@ struct FencedBatch {
     Address tables = 0;
     Address decisions = 0;  ///< gets what the function said of each packet
     uint32_t count = 0;
+};
+
+/// Fenced functions of a chain's tenants, linked with the kernels that take packets through their windows, ready to
+/// launch. Freed with it, when it runs no more.
+class LoadedConfined {
+public:
+    virtual ~LoadedConfined() = default;
 };
 
 /// A kernel that stays on the device and runs all steps of a program's batches, in the order in which they are put on
@@ -166,6 +173,7 @@ public:
     virtual void stop() = 0;
 };
 
+struct ConfinedWindows;
 struct OrderGate;
 class Turns;
 
@@ -220,6 +228,10 @@ public:
     virtual std::unique_ptr<Window> make_window(size_t bytes, const std::string& what);
     /// Throws DeviceError when the code is refused; `name` is for messages.
     virtual std::shared_ptr<LoadedFenced> load_fenced(const std::string& ptx, const std::string& name);
+    /// The steps of `program` with functions of tenants (Step::Kind::confined), with those functions, in their order:
+    /// isolation::as_function of each and its number. Throws DeviceError when the code is refused.
+    virtual std::shared_ptr<LoadedConfined> load_confined(const chain::Program& program,
+                                                          const std::vector<std::string>& functions);
 
     // --- while packets flow; any thread, one at a time per stream ---
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
@@ -235,6 +247,10 @@ public:
     virtual Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) = 0;
     /// Runs a fenced function.
     virtual Status launch_fenced(StreamId stream, const LoadedFenced& function, const FencedBatch& batch);
+    /// Runs the step with functions of tenants that begins with stage `first`. The pointers in `batch` and `windows`
+    /// are device addresses.
+    virtual Status launch_confined(StreamId stream, const LoadedConfined& confined, uint16_t first,
+                                   const BatchView& batch, const ConfinedWindows& windows);
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
     /// The same for an event that the host alone asks for, and often, and whose time nobody asks for: a device may tell

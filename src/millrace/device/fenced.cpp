@@ -11,6 +11,15 @@ std::shared_ptr<LoadedFenced> Device::load_fenced(const std::string&, const std:
     throw DeviceError(describe() + ": it can't run " + name + ": this device runs no code of others");
 }
 
+std::shared_ptr<LoadedConfined> Device::load_confined(const chain::Program& program, const std::vector<std::string>&) {
+    throw DeviceError(describe() + ": it can't run the tenants of chain '" + program.name +
+                      "': this device runs no code of others");
+}
+
 Status Device::launch_fenced(StreamId, const LoadedFenced&, const FencedBatch&) { return Status::failed; }
+
+Status Device::launch_confined(StreamId, const LoadedConfined&, uint16_t, const BatchView&, const ConfinedWindows&) {
+    return Status::failed;
+}
 
 }  // namespace millrace::device

@@ -96,8 +96,9 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
             if (steps.size() == before) add_nodes(i);  // it parses
             run_up_to(i);
             first = static_cast<uint16_t>(i + 1);
-            steps.push_back({Step::Kind::enter, i, first});
-            steps.push_back({Step::Kind::leave, i, first});
+            Step& last = steps.back();
+            if (last.kind == Step::Kind::confined && last.last == i && i - last.first < kMaxConfined) last.last = first;
+            else steps.push_back({Step::Kind::confined, i, first});
             continue;
         }
         const bool in_parts = type.in_parts() && node.nf->runs_in_parts() && options.mode != Mode::persistent;
@@ -151,8 +152,8 @@ const char* part_text(const Step& step, size_t stage) {
 
 std::string step_text(const chain::Program& program, const Step& step) {
     static const char* const kKinds[] = {
-        "gather",        "",        "numbering for ",    "commit of ",          "sequence of ",         "",
-        "time-outs of ", "packing", "snapshot of state", "into the window of ", "out of the window of "};
+        "gather",        "",        "numbering for ",    "commit of ",  "sequence of ", "",
+        "time-outs of ", "packing", "snapshot of state", "in windows: "};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
     using Kind = Step::Kind;
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;

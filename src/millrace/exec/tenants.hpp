@@ -46,10 +46,10 @@ public:
     /// A place in each of their windows, for a batch that is about to be launched. There are as many as an engine of
     /// such a chain has batches in flight (chain::kMaxUndividedDepth). On the worker's thread.
     virtual unsigned take_place() = 0;
-    /// Puts the function of the step's node between the steps `enter` and the next one, on the batch's stream. Any
-    /// thread, one at a time for each place.
-    virtual device::Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
-                               const device::BatchView& batch, unsigned place) const = 0;
+    /// Puts a step of their functions (Step::Kind::confined) on the batch's stream. Any thread, one at a time for each
+    /// place.
+    virtual device::Status run(device::StreamId stream, const device::Step& step, const device::BatchView& batch,
+                               unsigned place) const = 0;
     /// The batch is back, and its packets had these outcomes (BatchView::outcome_counts): its place is free. On the
     /// worker's thread.
     virtual void leave(unsigned place, const uint32_t* outcomes) = 0;
@@ -77,7 +77,8 @@ public:
     /// a time, about.
     virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;
     /// The tenants of a chain in one piece; null: nobody runs them on a device.
-    virtual std::unique_ptr<ChainTenants> in_chain(const chain::Program& undivided, unsigned worker) = 0;
+    virtual std::unique_ptr<ChainTenants> in_chain(std::shared_ptr<const chain::Program> undivided,
+                                                   unsigned worker) = 0;
     /// A generation is about to come: its tenants may attach from now on. Throws ConfigError.
     virtual void follow(const chain::Configuration& configuration) = 0;
     /// Those whose device halves run on the device.

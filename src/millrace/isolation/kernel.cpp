@@ -17,10 +17,25 @@ const ptx::Function* find(const ptx::Module& module, const std::string& name) {
     return found == module.functions.end() ? nullptr : &*found;
 }
 
+/// The packet in %rd2 and the tables in %rd4; the decision's words in %r3 and %r4. Names are the rewriter's: ptxas does
+/// not survive a variable of the module that is called as one of these is.
+constexpr const char* kCall = R"({{
+.param .b64 fence_packet;
+.param .b64 fence_own;
+.param .align {0} .b8 fence_given[8];
+st.param.b64 [fence_packet], %rd2;
+st.param.b64 [fence_own], %rd4;
+call (fence_given), {1}, (fence_packet, fence_own);
+ld.param.b32 %r3, [fence_given];
+ld.param.b32 %r4, [fence_given+4];
+}}
+)";
+
 /// "%ctaid.x * %ntid.x + %tid.x" is the packet.
 constexpr const char* kBegin = R"(
 .visible .entry fence_kernel(
-.param .b64 packets, .param .b64 stride, .param .b64 tables, .param .b64 decisions, .param .b32 count)
+.param .b64 fence_packets, .param .b64 fence_stride, .param .b64 fence_tables, .param .b64 fence_decisions,
+.param .b32 fence_count)
 {{
 .reg .pred %p<2>;
 .reg .b32 %r<5>;
@@ -29,33 +44,38 @@ mov.u32 %r1, %ctaid.x;
 mov.u32 %r2, %ntid.x;
 mov.u32 %r3, %tid.x;
 mad.lo.s32 %r1, %r1, %r2, %r3;
-ld.param.b32 %r2, [count];
+ld.param.b32 %r2, [fence_count];
 setp.ge.u32 %p1, %r1, %r2;
-@%p1 bra END;
+@%p1 bra $fence_end;
 cvt.u64.u32 %rd1, %r1;
-ld.param.b64 %rd2, [packets];
-ld.param.b64 %rd3, [stride];
+ld.param.b64 %rd2, [fence_packets];
+ld.param.b64 %rd3, [fence_stride];
 mad.lo.s64 %rd2, %rd1, %rd3, %rd2;
-ld.param.b64 %rd4, [tables];
-ld.param.b64 %rd5, [decisions];
+ld.param.b64 %rd4, [fence_tables];
+ld.param.b64 %rd5, [fence_decisions];
 shl.b64 %rd1, %rd1, 3;
 add.s64 %rd5, %rd5, %rd1;
-{{
-.param .b64 packet;
-.param .b64 own;
-.param .align {0} .b8 given[8];
-st.param.b64 [packet], %rd2;
-st.param.b64 [own], %rd4;
-call (given), {1}, (packet, own);
-ld.param.b32 %r3, [given];
-ld.param.b32 %r4, [given+4];
-}}
-st.global.b32 [%rd5], %r3;
+{0}st.global.b32 [%rd5], %r3;
 st.global.b32 [%rd5+4], %r4;
-END:
+$fence_end:
 ret;
 }}
 )";
+
+constexpr const char* kFunction = R"(
+.visible .func (.param .b64 fence_decision) {1}(.param .b64 fence_handle, .param .b64 fence_tables)
+{{
+.reg .b32 %r<5>;
+.reg .b64 %rd<5>;
+ld.param.b64 %rd2, [fence_handle];
+ld.param.b64 %rd4, [fence_tables];
+{0}mov.b64 %rd1, {{%r3, %r4}};
+st.param.b64 [fence_decision], %rd1;
+ret;
+}}
+)";
+
+std::string call_of(const FencedText& fenced) { return fmt::format(kCall, fenced.decision_alignment, fenced.process); }
 
 }  // namespace
 
@@ -76,10 +96,23 @@ std::string why_not_process(const ptx::Module& module, const std::string& name) 
     return gives ? "" : fmt::format("'{}' does not give a decision, which has {} bytes", name, kDecisionBytes);
 }
 
-std::string write_with_kernel(const ptx::Module& fenced, const std::string& name) {
-    const ptx::Function& function = *find(fenced, name);
-    const uint32_t alignment = function.variables[function.results[0]].aligned_to();
-    return ptx::write(fenced) + fmt::format(kBegin, alignment, name);
+FencedText write_fenced(ptx::Module fenced, const std::string& name) {
+    const ptx::Function& process = *find(fenced, name);
+    const uint32_t alignment = process.variables[process.results[0]].aligned_to();
+    // What several modules call alike is each one's own when they are linked.
+    for (ptx::Function& function : fenced.functions) {
+        function.visible = false;
+        if (function.entry) function.defined = false;  // a kernel of others, which nobody launches
+    }
+    return {ptx::write(fenced), name, alignment};
+}
+
+std::string with_kernel(const FencedText& fenced) { return fenced.text + fmt::format(kBegin, call_of(fenced)); }
+
+std::string function_name(unsigned number) { return fmt::format("fence_function_{}", number); }
+
+std::string as_function(const FencedText& fenced, unsigned number) {
+    return fenced.text + fmt::format(kFunction, call_of(fenced), function_name(number));
 }
 
 }  // namespace millrace::isolation

@@ -1,5 +1,6 @@
 // Every kind of NF and every example chain compiles for the newest generation of GPUs that was measured, and one chain
 // for those before and after. No GPU is needed.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include "millrace/chain/classification/classified.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/compile/compiler.hpp"
+#include "millrace/isolation/kernel.hpp"
 #include "support/data.hpp"
 #include "support/engine_runner.hpp"
 #include "support/test_folder.hpp"
@@ -234,7 +236,7 @@ TEST(Compile, FunctionsThatKnowFlows) {
 }
 
 /// A chain in one piece, with functions of tenants.
-TEST(Compile, WaysIntoWindowsOfTenantsAndOutOfThem) {
+TEST(Compile, WaysThroughWindowsOfTenants) {
     const auto [compiler, why] = shared_compiler();
     if (compiler == nullptr) GTEST_SKIP() << why;
     const test::TestFolder folder;
@@ -252,10 +254,36 @@ TEST(Compile, WaysIntoWindowsOfTenantsAndOutOfThem) {
     const auto whole = configuration.chains.front()->undivided;
     ASSERT_NE(whole, nullptr);
     const auto steps = plan_steps(*whole, {.mode = Mode::fused, .gather = true});
-    EXPECT_EQ(std::ranges::count_if(steps, [](const Step& step) { return step.is_border(); }), 4);
     const ProgramSource source = make_program_source(*whole, steps);
-    EXPECT_EQ(kernels_of(source.usual).size(), steps.size());
+    EXPECT_EQ(kernels_of(source.usual).size() + 1, steps.size());
     expect_kernels(*compiler, source.usual, "sm_90");
+
+    // Modules of both tenants have the same names, such as might stand in what we write around them.
+    std::string variables;
+    for (const char* const name :
+         {"packet", "own", "given", "handle", "tables", "decision", "decisions", "count", "END"})
+        variables += fmt::format(".const .u32 {} = 7;\n", name);
+    const isolation::FencedText fenced{
+        ".version 8.8\n.target sm_90\n.address_size 64\n" + variables +
+            ".func (.param .align 4 .b8 said[8]) process(.param .b64 first, .param .b64 second)\n{\n.reg .b32 %r<2>;\n"
+            "ld.const.u32 %r1, [own];\nst.param.b32 [said], %r1;\nst.param.b32 [said+4], 0;\nret;\n}\n",
+        "process", 4};
+    EXPECT_TRUE(compiler->assemble(isolation::with_kernel(fenced), "sm_90").starts_with("\177ELF"));
+    const ConfinedSource confined = make_confined_source(*whole, steps);
+    ASSERT_EQ(confined.functions, 2u);
+    ASSERT_EQ(confined.kernels.size(), 1u) << "neighbours are in one kernel";
+    const std::string unit = compiler->compile(confined.unit, "sm_90");
+    std::vector<std::string> functions{isolation::as_function(fenced, 0), isolation::as_function(fenced, 1)};
+    const std::string cubin = compiler->assemble_with(unit, functions, "sm_90");
+    EXPECT_TRUE(cubin.starts_with("\177ELF"));
+    EXPECT_NE(cubin.find(confined.kernels.front().name), std::string::npos);
+    functions.pop_back();
+    try {
+        compiler->assemble_with(unit, functions, "sm_90");
+        FAIL() << "a function is missing";
+    } catch (const CompileError& e) {
+        EXPECT_NE(std::string(e.what()).find(isolation::function_name(1)), std::string::npos) << e.what();
+    }
 }
 
 TEST(Compile, SaysWhatIsWrongWithASource) {

@@ -19,8 +19,7 @@ class SomeInChain : public TenantsInChain {
 public:
     explicit SomeInChain(Said& said) : said_(said) {}
     unsigned take_place() override { return said_.launched++; }
-    device::Status run(device::StreamId, const device::LoadedProgram&, size_t, const device::BatchView&,
-                       unsigned) const override {
+    device::Status run(device::StreamId, const device::Step&, const device::BatchView&, unsigned) const override {
         return device::Status::ok;
     }
     void leave(unsigned place, const uint32_t*) override { said_.left += place == said_.left; }

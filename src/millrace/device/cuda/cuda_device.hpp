@@ -55,6 +55,8 @@ public:
     std::string ptx_architecture() const override { return architecture_; }
     std::unique_ptr<Window> make_window(size_t bytes, const std::string& what) override;
     std::shared_ptr<LoadedFenced> load_fenced(const std::string& ptx, const std::string& name) override;
+    std::shared_ptr<LoadedConfined> load_confined(const chain::Program& program,
+                                                  const std::vector<std::string>& functions) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -64,6 +66,8 @@ public:
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status launch_fenced(StreamId stream, const LoadedFenced& function, const FencedBatch& batch) override;
+    Status launch_confined(StreamId stream, const LoadedConfined& confined, uint16_t first, const BatchView& batch,
+                           const ConfinedWindows& windows) override;
     Status record(StreamId stream, EventId& event) override;
     Status announce(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
@@ -103,6 +107,7 @@ private:
     class Loaded;
     class TaskLoaded;
     class FencedLoaded;
+    class ConfinedLoaded;
     class MappedWindow;
     struct LoadedModule;
     /// Those of a source: one for each of ChainSource::cubins.

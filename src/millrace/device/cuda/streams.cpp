@@ -110,8 +110,8 @@ Result CudaDevice::put_rows(StreamId stream, const Copy2D& rows) {
     return driver_.copy_2d_async(&rows, streams_[stream]->stream);
 }
 
-Result CudaDevice::put_kernel(StreamId stream, const KernelCall& kernel, BatchView& view, void* tables) {
-    void* parameters[] = {&view, tables};
+Result CudaDevice::put_kernel(StreamId stream, const KernelCall& kernel, BatchView& view, void* second) {
+    void* parameters[] = {&view, second};
     return driver_.launch(kernel.function, kernel.grid_x, 1, 1, kernel.block_x, 1, 1, kernel.shared_bytes,
                           streams_[stream]->stream, parameters, nullptr);
 }

@@ -1,5 +1,8 @@
 // Windows of a GPU, and what runs in them.
+#include <fmt/format.h>
+
 #include "millrace/device/cuda/loaded.hpp"
+#include "millrace/device/kernel/windows.hpp"
 #include "millrace/isolation/kernel.hpp"
 
 namespace millrace::device::cuda {
@@ -117,6 +120,46 @@ private:
     Function function_ = nullptr;
 };
 
+class CudaDevice::ConfinedLoaded : public LoadedConfined {
+public:
+    ConfinedLoaded(CudaDevice& device, const chain::Program& program, const std::vector<std::string>& functions)
+        : device_(device) {
+        const std::vector<Step> steps = plan_steps(program, {});
+        const ConfinedSource source = make_confined_source(program, steps);
+        const std::string name = "tenants of chain '" + program.name + "'";
+        if (source.functions != functions.size())
+            throw DeviceError(fmt::format("{} are {}, not {}", name, source.functions, functions.size()));
+        std::string cubin;
+        try {
+            cubin = device_.assembler_.cubin(source.unit, functions, device_.architecture_);
+        } catch (const CompileError& e) {
+            throw DeviceError(e.what());
+        }
+        const std::lock_guard lock(device_.mutex_);
+        device_.enter();
+        module_ = device_.load_module(cubin, name);
+        for (const Kernel& kernel : source.kernels) {
+            const Step& step = steps[kernel.step];
+            const std::string text = "chain '" + program.name + "', " + step_text(program, step);
+            launches_.push_back({step.first, kernel.threads, device_.function_of(*module_, kernel.name, name),
+                                 &*device_.launch_names_.insert(text).first});
+        }
+    }
+
+    struct Launch {
+        uint16_t first;  ///< stage
+        unsigned threads;
+        Function function;
+        const std::string* name;
+    };
+    const Launch& launch(uint16_t first) const { return *std::ranges::find(launches_, first, &Launch::first); }
+
+private:
+    CudaDevice& device_;
+    std::shared_ptr<LoadedModule> module_;
+    std::vector<Launch> launches_;
+};
+
 std::unique_ptr<Window> CudaDevice::make_window(size_t bytes, const std::string& what) {
     enter();
     return std::make_unique<MappedWindow>(*this, bytes, what);
@@ -132,6 +175,26 @@ Status CudaDevice::launch_fenced(StreamId stream, const LoadedFenced& function, 
     const auto& loaded = static_cast<const FencedLoaded&>(function);
     streams_[stream]->launching(loaded.name());
     return check(loaded.launch(batch, streams_[stream]->stream), "a fenced function can't be launched", stream);
+}
+
+std::shared_ptr<LoadedConfined> CudaDevice::load_confined(const chain::Program& program,
+                                                          const std::vector<std::string>& functions) {
+    return std::make_shared<ConfinedLoaded>(*this, program, functions);
+}
+
+Status CudaDevice::launch_confined(StreamId stream, const LoadedConfined& confined, uint16_t first,
+                                   const BatchView& batch, const ConfinedWindows& windows) {
+    if (state_ != Status::ok || windows.count == 0) return state_;
+    enter();
+    const ConfinedLoaded::Launch& own = static_cast<const ConfinedLoaded&>(confined).launch(first);
+    streams_[stream]->launching(*own.name);
+    KernelCall kernel;
+    kernel.function = own.function;
+    kernel.grid_x = (windows.count + own.threads - 1) / own.threads;
+    kernel.block_x = own.threads;
+    BatchView view = batch;
+    return check(put_kernel(stream, kernel, view, const_cast<ConfinedWindows*>(&windows)),
+                 "functions of tenants can't be launched", stream);
 }
 
 }  // namespace millrace::device::cuda

@@ -97,8 +97,6 @@ inline constexpr uint32_t kEndPart = kMaxStages + 2;      ///< order keys and re
 inline constexpr uint32_t kScatterPart = kMaxStages + 3;  ///< staged frames are scattered
 inline constexpr uint32_t kPartCount = kMaxStages + 4;
 
-struct ConfinedPlace;
-
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;  ///< of the batch, in the packet buffer: what offsets count from
@@ -148,9 +146,6 @@ struct BatchView {
     bool in_place = false;  ///< no kernel writes to frames: they are read where the host keeps them
     bool staged = false;    ///< the sources are the device's own memory: the frames have been brought there contiguous,
                             ///< to be scattered
-    /// Of the steps `enter` and `leave`: where the tenant's function has packets, and which of the batch.
-    ConfinedPlace* confined = nullptr;
-    uint32_t confined_first = 0, confined_count = 0;
 
     /// When the batch's last packet came.
     MILLRACE_DEVICE uint64_t last_time() const { return times != nullptr && count > 0 ? times[count - 1] : 0; }
@@ -178,6 +173,9 @@ MILLRACE_DEVICE Packet sweep_teller(const BatchView& batch, uint16_t node, uint3
     return teller;
 }
 
+/// Most functions of tenants that one step runs.
+inline constexpr uint16_t kMaxConfined = 16;
+
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
@@ -190,8 +188,7 @@ struct Step {
         sweep,  ///< frees some of the state of stage `first` that has timed out
         pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
-        enter,     ///< brings packets that wait for stage `first`, a tenant's function, into its window
-        leave,     ///< behind that function: takes them out of it
+        confined,  ///< the stages [first, last), functions of tenants, each packet through one window after the other
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
@@ -213,10 +210,8 @@ struct Step {
     bool resident = false;           ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.
     constexpr bool in_order() const {
-        return kind != Kind::gather && kind != Kind::nodes && kind != Kind::pack && !is_border();
+        return kind != Kind::gather && kind != Kind::nodes && kind != Kind::pack && kind != Kind::confined;
     }
-    /// Whether it is one of both sides of a tenant's function.
-    constexpr bool is_border() const { return kind == Kind::enter || kind == Kind::leave; }
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 

@@ -212,8 +212,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
         case Step::Kind::sweep: kernel.sweep(); break;
         case Step::Kind::sequence: break;
         case Step::Kind::snapshot: break;
-        case Step::Kind::enter:
-        case Step::Kind::leave: break;  // this device runs no code of others
+        case Step::Kind::confined: break;  // this device runs no code of others
         case Step::Kind::pack:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);
             break;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "millrace/device/node_counters.hpp"
+
 namespace millrace::exec {
 
 Undivided::~Undivided() {
@@ -14,11 +16,14 @@ Undivided::~Undivided() {
 
 namespace {
 
-/// Whether tenants' functions stand in the same places in both, by the same terms.
+/// Whether tenants' functions stand in the same places in both, by the same terms, and lead to the same ones: their
+/// kernels know that, and where each node counts.
 bool has_same_tenants(const chain::Program* one, const chain::Program* other) {
-    return one != nullptr && other != nullptr &&
+    return one != nullptr && other != nullptr && one->stage_count() == other->stage_count() &&
+           device::counters_of_node(*one) == device::counters_of_node(*other) &&
            std::ranges::equal(one->nodes, other->nodes, [](const chain::Node& a, const chain::Node& b) {
-               return a.type->is_tenants == b.type->is_tenants && (!a.type->is_tenants || a.nf == b.nf);
+               return a.type->is_tenants == b.type->is_tenants &&
+                      (!a.type->is_tenants || (a.nf == b.nf && a.targets == b.targets));
            });
 }
 

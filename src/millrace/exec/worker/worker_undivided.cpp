@@ -32,7 +32,7 @@ void Worker::follow_undivided() {
         undivided_[program->index] = found->second.get();
         found->second->follow(program->undivided,
                               program->undivided != nullptr ? &counters_for(*program->undivided) : nullptr,
-                              [&] { return options.tenants->in_chain(*program->undivided, index_); });
+                              [&] { return options.tenants->in_chain(program->undivided, index_); });
     }
     go_over_undivided();  // nothing may be under way: then it is in one piece from its first packet on
 }

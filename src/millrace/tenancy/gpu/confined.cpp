@@ -7,7 +7,6 @@
 
 #include "millrace/device/kernel/confined.hpp"
 #include "millrace/device/turns.hpp"
-#include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/tenancy/exchange/fields.hpp"
 
@@ -88,7 +87,8 @@ ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, con
         instructions_ += function.instructions;
         added_ += function.added();
     }
-    code_ = device_.load_fenced(isolation::write_with_kernel(made.module, half.function), name);
+    fenced_ = isolation::write_fenced(made.module, half.function);
+    code_ = device_.load_fenced(isolation::with_kernel(fenced_), name);
     place(half);
     for (uint32_t i = 0; i < terms_.shape.lanes; ++i) lanes_.push_back(std::make_unique<ConfinedLane>(*this, i));
     device::Address next = window_->begin() + image_bytes_ + terms_.shape.lanes * kSlots * slot_bytes();
@@ -125,7 +125,7 @@ void ConfinedFunction::plan_passes(uint64_t left) {
     pass_room_ = chain::kUndividedHead + (frame_room_ - kMaxHeaders);
     pass_stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + pass_room_, 16));
     const uint64_t each = left / terms_.shape.lanes / ConfinedPass::kPlaces, ends = 2 * DeviceHalf::kPieceAlignment;
-    const uint64_t packets = each > ends ? (each - ends) / (uint64_t{pass_stride_} + sizeof(Decision)) : 0;
+    const uint64_t packets = each > ends ? (each - ends) / pass_stride_ : 0;
     pass_packets_ = static_cast<uint32_t>(std::min<uint64_t>(packets, terms_.chain_packets));
     if (pass_packets_ < std::min(kFewest, terms_.chain_packets) ||
         to_terms_.size() > device::ConfinedPlace::kMaxOutcomes)
@@ -135,7 +135,7 @@ void ConfinedFunction::plan_passes(uint64_t left) {
 uint64_t ConfinedFunction::pass_bytes() const { return ConfinedPass::kPlaces * place_bytes(); }
 
 uint64_t ConfinedFunction::place_bytes() const {
-    return rounded(pass_packets_ * (uint64_t{pass_stride_} + sizeof(Decision)), DeviceHalf::kPieceAlignment);
+    return rounded(uint64_t{pass_packets_} * pass_stride_, DeviceHalf::kPieceAlignment);
 }
 
 uint64_t ConfinedFunction::slot_bytes() const {

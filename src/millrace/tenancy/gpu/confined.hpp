@@ -12,6 +12,7 @@
 #include "millrace/chain/tenants/parts.hpp"
 #include "millrace/device/kernel/windows.hpp"
 #include "millrace/device/owned_memory.hpp"
+#include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/rewrite.hpp"
 #include "millrace/schedule/model.hpp"
 #include "millrace/tenancy/exchange/exchange.hpp"
@@ -79,19 +80,17 @@ public:
     ConfinedPass(const ConfinedPass&) = delete;
     ConfinedPass& operator=(const ConfinedPass&) = delete;
 
-    /// Puts all packets of the batch that wait for it through, on its stream. `enter`: the step before the function;
-    /// the one behind it is the next. Different places: any threads.
-    device::Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
-                       device::BatchView batch, unsigned place) const;
+    /// Where the device has a batch in such a place.
+    device::ConfinedPlace* place(unsigned place) const;
+    /// Packets that it has room for.
+    uint32_t packets() const { return packets_; }
     /// How long the last batch was there, once it is back.
     uint64_t took_ns(unsigned place) const { return took_ns_[place]; }
 
 private:
-    ConfinedFunction& function_;
     const uint32_t packets_;
     const device::HostArray<uint64_t> took_ns_;
-    device::ConfinedPlace places_[kPlaces];
-    const device::DeviceMemory memory_;  // where the device has them
+    const device::DeviceMemory memory_;
 };
 
 /// One worker's batches of it, as Exchange is one worker's for a process. One thread.
@@ -172,8 +171,9 @@ public:
     /// Whether there is room for so much of a frame's front.
     bool takes(uint32_t extent) const { return extent <= frame_room_; }
     ConfinedLane& lane(uint32_t number) { return *lanes_[number]; }
-    /// Null: batches of its chain in one piece can't go through it.
-    ConfinedPass* pass(uint32_t number) { return passes_.empty() ? nullptr : passes_[number].get(); }
+    /// Whether batches of its chain in one piece can go through it.
+    bool has_passes() const { return !passes_.empty(); }
+    const ConfinedPass& pass(uint32_t number) const { return *passes_[number]; }
     bool idle();
     /// What its batches take of the GPU, of packets that are made up; for some 10 ms. Nobody may ask it meanwhile.
     void measure();
@@ -184,6 +184,8 @@ public:
     /// What measure() found last: batches of one packet, of some, and of all that there is room for, on all
     /// multiprocessors; then on the least partition.
     const std::vector<schedule::ProfilePoint>& points() const { return points_; }
+    /// To be linked with others of its chain, as the `number`th.
+    std::string linkable(unsigned number) const { return isolation::as_function(fenced_, number); }
 
     const ConfinedTerms& terms() const { return terms_; }
     const nf::CpuStages& stages() const { return stages_; }
@@ -216,6 +218,7 @@ private:
     size_t instructions_ = 0, added_ = 0;
     std::unique_ptr<device::Window> window_;
     device::Address tables_ = 0;
+    isolation::FencedText fenced_;
     std::shared_ptr<device::LoadedFenced> code_;
     schedule::Model model_;
     std::vector<schedule::ProfilePoint> points_;

@@ -46,6 +46,11 @@ void Attachment::tell(Notice::Kind kind, const std::string& text) const {
     send(socket_->get(), &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+bool Attachment::goes_in_one_piece(const Terms& by) const {
+    const ConfinedFunction* const function = attached() ? confined() : nullptr;
+    return function != nullptr && function->has_passes() && terms() == by;
+}
+
 void Attachment::place(std::shared_ptr<ConfinedFunction> function) {
     placed_ = std::move(function);
     placed_at_ = Clock::now();

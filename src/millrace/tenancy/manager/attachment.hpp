@@ -88,6 +88,8 @@ public:
     std::shared_ptr<ConfinedFunction> placed() const { return placed_; }
     /// Null: it runs in its process.
     ConfinedFunction* confined() const { return confined_.load(std::memory_order_acquire); }
+    /// Whether batches of a chain in one piece can go through it by these terms.
+    bool goes_in_one_piece(const Terms& terms) const;
     /// The device is gone: it runs in its process again. Any thread.
     void withdraw() { confined_.store(nullptr, std::memory_order_release); }
     /// Any thread; the first reason stays.

@@ -15,16 +15,15 @@ using device::Status;
 /// They stay as they are: whoever leaves is still asked about the packets that are under way to it.
 class SeatsOfChain::Settled : public exec::TenantsInChain {
 public:
-    Settled(const std::vector<Place>& places, unsigned worker) {
+    Settled(const std::vector<Place>& places, std::shared_ptr<const Placer::Linked> linked, unsigned worker)
+        : linked_(std::move(linked)), chain_(*linked_->get()), worker_(worker) {
         for (const Place& place : places) {
             One& own = ones_.emplace_back();
-            own.node = place.node;
             own.first_counter = place.first_counter;
             own.absent = place.absent;
             own.counters = place.counters;
             own.attachment = place.attachment;
-            own.function = place.attachment->placed();
-            own.pass = own.function->pass(worker);
+            own.pass = &chain_.functions()[ones_.size() - 1]->pass(worker);
             own.lane = &place.attachment->lane(worker);
         }
     }
@@ -36,10 +35,9 @@ public:
         return static_cast<unsigned>(free - taken_.begin());
     }
 
-    Status run(device::StreamId stream, const device::LoadedProgram& program, size_t enter,
-               const device::BatchView& batch, unsigned place) const override {
-        const auto own = std::ranges::find(ones_, program.steps()[enter].first, &One::node);
-        return own->pass->run(stream, program, enter, batch, place);
+    Status run(device::StreamId stream, const device::Step& step, const device::BatchView& batch,
+               unsigned place) const override {
+        return chain_.run(stream, step, batch, worker_, place);
     }
 
     void leave(unsigned place, const uint32_t* outcomes) override {
@@ -59,25 +57,28 @@ public:
 
 private:
     struct One {
-        size_t node = 0, first_counter = 0;
+        size_t first_counter = 0;
         uint32_t absent = 0;
         std::shared_ptr<QueueCounters> counters;
         std::shared_ptr<Attachment> attachment;
-        std::shared_ptr<ConfinedFunction> function;
         const ConfinedPass* pass = nullptr;
         Lane* lane = nullptr;
     };
+    const std::shared_ptr<const Placer::Linked> linked_;
+    const ConfinedChain& chain_;
+    const unsigned worker_;
     std::vector<One> ones_;
     std::array<bool, ConfinedPass::kPlaces> taken_{};
 };
 
-SeatsOfChain::SeatsOfChain(Manager& manager, const chain::Program& undivided, unsigned worker) : worker_(worker) {
-    for (size_t i = 0; i < undivided.nodes.size(); ++i) {
-        const chain::TenantFunction* const function = chain::tenant_of(undivided.nodes[i]);
+SeatsOfChain::SeatsOfChain(Manager& manager, Placer& placer, std::shared_ptr<const chain::Program> undivided,
+                           unsigned worker)
+    : placer_(placer), program_(std::move(undivided)), worker_(worker) {
+    for (size_t i = 0; i < program_->nodes.size(); ++i) {
+        const chain::TenantFunction* const function = chain::tenant_of(program_->nodes[i]);
         if (function == nullptr) continue;
         Place& own = places_.emplace_back();
-        own.node = i;
-        own.first_counter = i * device::counters_of_node(undivided);
+        own.first_counter = i * device::counters_of_node(*program_);
         own.absent = function->absent();
         own.terms = terms_of(*function);
         own.seat = &manager.seat(function->tenant().name);
@@ -85,30 +86,39 @@ SeatsOfChain::SeatsOfChain(Manager& manager, const chain::Program& undivided, un
     }
 }
 
-bool SeatsOfChain::is_there(const Place& place, unsigned worker) {
-    if (place.attachment == nullptr || !place.attachment->attached()) return false;
-    ConfinedFunction* const function = place.attachment->confined();
-    return function != nullptr && function->pass(worker) != nullptr && place.attachment->terms() == place.terms;
+bool SeatsOfChain::is_there(const Place& place) {
+    return place.attachment != nullptr && place.attachment->goes_in_one_piece(place.terms);
 }
 
 bool SeatsOfChain::ready() {
-    return std::ranges::all_of(places_, [this](Place& place) {
+    const bool all = std::ranges::all_of(places_, [this](Place& place) {
         if (const uint64_t version = place.seat->version(); version != place.version) {
             place.version = version;
             place.attachment = place.seat->current();
+            linked_.reset();
         }
-        return is_there(place, worker_);
+        return is_there(place);
     });
+    if (!all) {
+        linked_.reset();
+        return false;
+    }
+    if (linked_ == nullptr) {
+        Placer::Chain chain{program_, {}};
+        for (const Place& place : places_) chain.tenants.push_back(place.attachment);
+        linked_ = placer_.link(chain);
+    }
+    return linked_->get() != nullptr;
 }
 
 std::shared_ptr<exec::TenantsInChain> SeatsOfChain::settle() {
-    settled_ = ready() ? std::make_shared<Settled>(places_, worker_) : nullptr;
+    settled_ = ready() ? std::make_shared<Settled>(places_, linked_, worker_) : nullptr;
     return settled_;
 }
 
 bool SeatsOfChain::holds() {
     return settled_ != nullptr && std::ranges::all_of(places_, [this](const Place& place) {
-               return place.seat->version() == place.version && is_there(place, worker_);
+               return place.seat->version() == place.version && is_there(place);
            });
 }
 

@@ -83,7 +83,15 @@ void Manager::run_on(std::shared_ptr<device::Device> device) {
     const std::lock_guard lock(mutex_);
     if (device->ptx_architecture().empty()) return;
     placer_ = std::make_unique<Placer>(
-        std::move(device), [this](Attachment& attachment, const auto& function) { return admit(attachment, function); },
+        std::move(device),
+        Placer::Calls{.admit = [this](Attachment& attachment,
+                                      const ConfinedFunction& function) { return admit(attachment, function); },
+                      .chains = [this] { return chains_in_one_piece(); },
+                      .tell =
+                          [this](const std::string& message, const std::string& hint) {
+                              const std::lock_guard lock(mutex_);
+                              tell(message, hint);
+                          }},
         measure_);
 }
 
@@ -92,9 +100,10 @@ std::unique_ptr<exec::Engine> Manager::engine(exec::Delivery& delivery, unsigned
     return std::make_unique<TenantEngine>(*this, delivery, worker, most_packets / std::max<size_t>(known_.size(), 1));
 }
 
-std::unique_ptr<exec::ChainTenants> Manager::in_chain(const chain::Program& undivided, unsigned worker) {
+std::unique_ptr<exec::ChainTenants> Manager::in_chain(std::shared_ptr<const chain::Program> undivided,
+                                                      unsigned worker) {
     if (placer_ == nullptr) return nullptr;
-    return std::make_unique<SeatsOfChain>(*this, undivided, worker);
+    return std::make_unique<SeatsOfChain>(*this, *placer_, std::move(undivided), worker);
 }
 
 Seat& Manager::seat(const std::string& name) {
@@ -127,6 +136,9 @@ void Manager::follow(const chain::Configuration& configuration) {
         seat(function.tenant().name);
     }
     const std::lock_guard lock(mutex_);
+    undivided_.clear();
+    for (const auto& program : configuration.chains)
+        if (program->undivided != nullptr) undivided_.push_back(program->undivided);
     open_doors(std::move(wanted));
     reporter_ = configuration.reporter;
     for (const auto& [name, seat] : seats_) {

@@ -35,7 +35,8 @@ public:
 
     void run_on(std::shared_ptr<device::Device> device) override;
     std::unique_ptr<exec::Engine> engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) override;
-    std::unique_ptr<exec::ChainTenants> in_chain(const chain::Program& undivided, unsigned worker) override;
+    std::unique_ptr<exec::ChainTenants> in_chain(std::shared_ptr<const chain::Program> undivided,
+                                                 unsigned worker) override;
     /// Opens the sockets of tenants that are new, and closes those that are not needed any more. Whoever is attached by
     /// other terms is told so, and may come again.
     void follow(const chain::Configuration& configuration) override;
@@ -67,6 +68,7 @@ private:
     void tell(const std::string& message, const std::string& hint) const;
     chain::TenantsOnDevice those_on_device() const;
     bool admit(Attachment& attachment, const ConfinedFunction& function);
+    std::vector<Placer::Chain> chains_in_one_piece();
     std::string no_room_for(const std::string& name, pid_t process);
 
     const unsigned workers_;
@@ -75,7 +77,8 @@ private:
     mutable std::mutex mutex_;  // of all below but the thread
     std::map<std::string, Known> known_;
     std::map<std::string, std::unique_ptr<Seat>> seats_;
-    std::map<std::string, std::unique_ptr<Door>> doors_;  // by path
+    std::map<std::string, std::unique_ptr<Door>> doors_;            // by path
+    std::vector<std::shared_ptr<const chain::Program>> undivided_;  // chains of the present configuration
     chain::Demand demand_;
     std::map<std::string, Refused> refused_;
     uint64_t changes_ = 0;  // of the demand, and of who is on the device

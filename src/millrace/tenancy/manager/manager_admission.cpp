@@ -31,6 +31,26 @@ chain::TenantsOnDevice Manager::those_on_device() const {
     return present;
 }
 
+/// On the placer's thread.
+std::vector<Placer::Chain> Manager::chains_in_one_piece() {
+    std::vector<Placer::Chain> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto& program : undivided_) {
+        Placer::Chain chain{program, {}};
+        const bool whole = std::ranges::all_of(program->nodes, [&](const chain::Node& node) {
+            const chain::TenantFunction* const function = chain::tenant_of(node);
+            if (function == nullptr) return true;
+            const auto seat = seats_.find(function->tenant().name);
+            const auto attachment = seat == seats_.end() ? nullptr : seat->second->current();
+            if (attachment == nullptr || !attachment->goes_in_one_piece(terms_of(*function))) return false;
+            chain.tenants.push_back(attachment);
+            return true;
+        });
+        if (whole) all.push_back(std::move(chain));
+    }
+    return all;
+}
+
 /// On the placer's thread: who was placed before is on the device.
 bool Manager::admit(Attachment& attachment, const ConfinedFunction& function) {
     const std::string& name = attachment.name();

@@ -24,8 +24,8 @@ std::string refusal_text(const std::vector<Diagnostic>& refusals) {
     return text;
 }
 
-Placer::Placer(std::shared_ptr<device::Device> device, Admit admit, Measure measure)
-    : device_(std::move(device)), admit_(std::move(admit)), measure_(std::move(measure)), streams_(*device_),
+Placer::Placer(std::shared_ptr<device::Device> device, Calls calls, Measure measure)
+    : device_(std::move(device)), calls_(std::move(calls)), measure_(std::move(measure)), streams_(*device_),
       thread_([this] { work(); }) {}
 
 Placer::~Placer() {
@@ -51,11 +51,40 @@ void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descrip
     wanted_.notify_one();
 }
 
+bool Placer::Linked::is_of(const Chain& chain) const {
+    return program_ == chain.program &&
+           std::ranges::equal(tenants_, chain.tenants,
+                              [](const auto& own, const auto& other) { return own.lock() == other; });
+}
+
+bool Placer::Linked::is_over() const {
+    return program_.use_count() == 1 || std::ranges::any_of(tenants_, [](const auto& tenant) {
+               const auto attachment = tenant.lock();
+               return attachment == nullptr || !attachment->attached();
+           });
+}
+
+std::shared_ptr<const Placer::Linked> Placer::link(const Chain& chain) {
+    std::shared_ptr<Linked> linked;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto known = std::ranges::find_if(linked_, [&](const auto& one) { return one->is_of(chain); });
+        if (known != linked_.end()) return *known;
+        linked = std::make_shared<Linked>();
+        linked->program_ = chain.program;
+        linked->tenants_.assign(chain.tenants.begin(), chain.tenants.end());
+        linked_.push_back(linked);
+        to_link_.push_back(linked);
+    }
+    wanted_.notify_one();
+    return linked;
+}
+
 void Placer::work() {
     constexpr std::chrono::milliseconds kLook{200};
     std::unique_lock lock(mutex_);
     while (true) {
-        const auto due = [this] { return stopping_ || !orders_.empty(); };
+        const auto due = [this] { return stopping_ || !orders_.empty() || !to_link_.empty(); };
         if (functions_.empty()) wanted_.wait(lock, due);
         else wanted_.wait_for(lock, kLook, due);
         if (stopping_) return;
@@ -68,6 +97,7 @@ void Placer::work() {
         sweep();
         if (order && order->attachment->attached()) place(*order);
         order.reset();
+        link_next();
         lock.lock();
     }
 }
@@ -83,8 +113,12 @@ void Placer::place(const Order& order) {
                                                            attachment.name());
         measure_(attachment.name(), *function);
         functions_.push_back(function);
-        if (!admit_(attachment, *function)) return;
+        if (!calls_.admit(attachment, *function)) return;
         attachment.place(function);
+        // From its first packet on its chain is in one piece.
+        for (const Chain& chain : calls_.chains()) link(chain);
+        while (link_next()) {
+        }
         attachment.tell(Notice::Kind::placed, fmt::format("{}: {} instructions, and {} more for that",
                                                           isolation::name_of(function->isolation()),
                                                           function->instructions(), function->added()));
@@ -95,7 +129,40 @@ void Placer::place(const Order& order) {
     }
 }
 
+/// False: there was none.
+bool Placer::link_next() {
+    std::shared_ptr<Linked> linked;
+    {
+        const std::lock_guard lock(mutex_);
+        if (to_link_.empty()) return false;
+        linked = std::move(to_link_.front());
+        to_link_.pop_front();
+    }
+    ConfinedChain::Functions functions;
+    for (const auto& tenant : linked->tenants_)
+        if (const auto attachment = tenant.lock()) functions.push_back(attachment->placed());
+    if (functions.size() < linked->tenants_.size()) return true;
+    try {
+        linked->chain_ = std::make_unique<ConfinedChain>(*device_, *linked->program_, std::move(functions));
+    } catch (const std::exception& e) {
+        calls_.tell(fmt::format("chain '{}' goes through its tenants one by one: {}", linked->program_->name, e.what()),
+                    "packets come to the host between two of them, which takes longer");
+    }
+    linked->done_.store(true, std::memory_order_release);
+    return true;
+}
+
 void Placer::sweep() {
+    std::vector<std::shared_ptr<Linked>> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto [first, last] = std::ranges::partition(
+            linked_, [](const auto& one) { return one.use_count() > 1 || !one->is_over(); });
+        ended.assign(std::make_move_iterator(first), std::make_move_iterator(last));
+        linked_.erase(first, last);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);  // behind whoever had them last
+    ended.clear();
     std::erase_if(functions_, [](const auto& one) {
         if (one.use_count() > 1) return false;
         std::atomic_thread_fence(std::memory_order_acquire);  // behind whoever had it last

@@ -2,15 +2,26 @@
 
 namespace millrace::device::cuda {
 
+const Compiler& Assembler::compiler() {
+    if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
+    return *compiler_;
+}
+
 std::string Assembler::cubin(const std::string& ptx, const std::string& architecture) {
     const std::lock_guard lock(mutex_);
-    for (const Made& one : made_)
-        if (one.ptx == ptx && one.architecture == architecture) return one.cubin;
-    if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    std::string cubin = compiler_->assemble(ptx, architecture);
-    if (made_.size() == kKept) made_.pop_front();
-    made_.push_back({architecture, ptx, cubin});
-    return cubin;
+    return cubins_.find({architecture, ptx}, [&] { return compiler().assemble(ptx, architecture); });
+}
+
+std::string Assembler::cubin(const TranslationUnit& unit, const std::vector<std::string>& ptx,
+                             const std::string& architecture) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> of{architecture, unit.text};
+    of.insert(of.end(), ptx.begin(), ptx.end());
+    return cubins_.find(std::move(of), [&] {
+        const std::string& own = units_.find({architecture, unit.text},
+                                             [&] { return compiler().compile(unit, architecture); });
+        return compiler().assemble_with(own, ptx, architecture);
+    });
 }
 
 }  // namespace millrace::device::cuda

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "millrace/device/cuda/compile/compiler.hpp"
 
@@ -16,15 +17,36 @@ class Assembler {
 public:
     /// A cubin. Throws CompileError. One that was made lately is not made again: a tenant comes back with the same.
     std::string cubin(const std::string& ptx, const std::string& architecture);
+    /// The same of several modules, with a unit of ours whose kernels call their functions.
+    std::string cubin(const TranslationUnit& unit, const std::vector<std::string>& ptx,
+                      const std::string& architecture);
 
 private:
-    static constexpr size_t kKept = 16;
-    struct Made {
-        std::string architecture, ptx, cubin;
+    /// The latest that were made, by what they were made of.
+    class Kept {
+    public:
+        template <class Make>
+        const std::string& find(std::vector<std::string> of, const Make& make) {
+            for (const Made& one : made_)
+                if (one.of == of) return one.code;
+            std::string code = make();
+            if (made_.size() == kMost) made_.pop_front();
+            return made_.emplace_back(Made{std::move(of), std::move(code)}).code;
+        }
+
+    private:
+        static constexpr size_t kMost = 16;
+        struct Made {
+            std::vector<std::string> of;
+            std::string code;
+        };
+        std::deque<Made> made_;  // the latest last
     };
+    const Compiler& compiler();
+
     std::mutex mutex_;
     std::unique_ptr<Compiler> compiler_;
-    std::deque<Made> made_;  // the latest last
+    Kept units_, cubins_;
 };
 
 }  // namespace millrace::device::cuda

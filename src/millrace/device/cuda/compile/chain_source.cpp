@@ -35,10 +35,6 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
         kernel.most_blocks = kGatherBlocks;
         return kernel;
     }
-    if (step.is_border()) {
-        kernel.threads = kernel.packets = 128;
-        return kernel;
-    }
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(first_node(program, index)));
@@ -95,8 +91,6 @@ public:
             "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace "
             "millrace::device;\n",
             resident ? "resident" : "order");
-        if (std::ranges::any_of(program.nodes, [](const chain::Node& node) { return node.type->is_tenants; }))
-            source_.chain.text += "#include \"millrace/device/kernel/windows.hpp\"\n";
         if (program.keyed()) source_.chain.text += "#include \"millrace/device/kernel/keyed.hpp\"\n";
         source_.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
                                           std::max<size_t>(layout.bytes, 16));
@@ -178,7 +172,10 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
         source.usual = writer(as_preferred ? most : preferred, "").resident();
         return source;
     }
-    source.usual = writer(preferred, "").steps("step", [](const Step&) { return true; });
+    // Those of tenants' functions are linked with them: make_confined_source.
+    source.usual = writer(preferred, "").steps("step", [](const Step& step) {
+        return step.kind != Step::Kind::confined;
+    });
     if (!as_preferred) return source;
     const auto shares = [&](const Step& step) {
         bool any = false;
@@ -188,6 +185,29 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
     if (std::none_of(steps.begin(), steps.end(), shares)) return source;
     source.one_lane = writer(single, "-one-lane").steps("one_lane_step", shares);
     source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step", shares);
+    return source;
+}
+
+ConfinedSource make_confined_source(const chain::Program& program, const std::vector<Step>& steps) {
+    // Few threads a block: batches of such chains are short, and go to many multiprocessors.
+    constexpr unsigned kThreads = 64;
+    ConfinedSource source;
+    source.unit.name = program.name + "-confined.cu";
+    source.unit.text =
+        "#include \"millrace/device/kernel/order.hpp\"\n#include \"millrace/device/kernel/windows.hpp\"\nusing "
+        "namespace millrace;\nusing namespace millrace::device;\n";
+    for (size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].kind != Step::Kind::confined) continue;
+        Kernel kernel;
+        kernel.step = i;
+        kernel.name = fmt::format("millrace_confined_{}_of_{}", i, steps.size());
+        kernel.threads = kernel.packets = kThreads;
+        for (uint16_t stage = steps[i].first; stage < steps[i].last; ++stage)
+            source.unit.text += targets(program, stage);
+        source.unit.text += confined_kernel(program, steps[i], kernel, source.functions);
+        source.functions += steps[i].last - steps[i].first;
+        source.kernels.push_back(std::move(kernel));
+    }
     return source;
 }
 

@@ -82,6 +82,16 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes);
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
 /// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that
 /// both lie in the GPU's constant memory.
+/// Steps with functions of tenants (Step::Kind::confined) have none.
 ProgramSource make_program_source(const chain::Program& program, const std::vector<Step>& steps);
+
+/// Kernels that call functions of tenants, which they are to be linked with.
+struct ConfinedSource {
+    TranslationUnit unit;
+    std::vector<Kernel> kernels;  ///< one for each of the steps that have some
+    unsigned functions = 0;       ///< isolation::function_name of 0 to before it, in the program's order
+};
+/// Those of `steps`, with the parameters (BatchView batch, ConfinedWindows windows).
+ConfinedSource make_confined_source(const chain::Program& program, const std::vector<Step>& steps);
 
 }  // namespace millrace::device::cuda

@@ -202,18 +202,27 @@ std::string Compiler::compile_to(Code code, const TranslationUnit& unit, const s
 }
 
 std::string Compiler::link(const std::vector<std::string>& units, const std::string& architecture) const {
-    std::vector<const std::string*> all;
-    for (const std::string& unit : units) all.push_back(&unit);
-    return link_to(Output::cubin, Input::lto_ir, all, {}, architecture);
+    std::vector<LinkInput> all;
+    for (const std::string& unit : units) all.push_back({Code::lto_ir, &unit});
+    return link_to(Output::cubin, all, {}, architecture);
 }
 
 std::string Compiler::assemble(const std::string& ptx, const std::string& architecture) const {
     const std::string text = ptx + '\0';
-    return link_to(Output::cubin, Input::ptx, {&text}, {}, architecture);
+    return link_to(Output::cubin, {{Code::ptx, &text}}, {}, architecture);
+}
+
+std::string Compiler::assemble_with(const std::string& lto_ir, const std::vector<std::string>& ptx,
+                                    const std::string& architecture) const {
+    std::vector<std::string> texts;
+    for (const std::string& one : ptx) texts.push_back(one + '\0');
+    std::vector<LinkInput> all{{Code::lto_ir, &lto_ir}};
+    for (const std::string& text : texts) all.push_back({Code::ptx, &text});
+    return link_to(Output::cubin, all, {}, architecture);
 }
 
 /// With the kernels that are named, or all. What no kernel calls is left out before anything is made of it.
-std::string Compiler::link_to(Output output_kind, Input input, const std::vector<const std::string*>& units,
+std::string Compiler::link_to(Output output_kind, const std::vector<LinkInput>& units,
                               const std::vector<Kernel>& kernels, const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
@@ -221,15 +230,15 @@ std::string Compiler::link_to(Output output_kind, Input input, const std::vector
     std::vector<std::string> used;
     for (const Kernel& kernel : kernels) used.push_back("-kernels-used=" + kernel.name);
     for (const std::string& option : used) options.push_back(option.c_str());
-    if (input == Input::lto_ir) options.insert(options.end(), {"-lto", kLines});
+    if (units.front().code == Code::lto_ir) options.insert(options.end(), {"-lto", kLines});
     if (output_kind == Output::ptx) options.push_back("-ptx");
     const auto ask_size = output_kind == Output::ptx ? l.ptx_size : l.cubin_size;
     const auto ask = output_kind == Output::ptx ? l.ptx : l.cubin;
     JitLinkHandle handle = nullptr;
     int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
-        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i]->data(),
-                            units[i]->size(), fmt::format("unit{}", i).c_str());
+        result = l.link_add(handle, units[i].code == Code::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr,
+                            units[i].bytes->data(), units[i].bytes->size(), fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;
@@ -273,7 +282,7 @@ std::vector<Cubins> Compiler::build_all(Output output, const std::vector<const C
     for_each_concurrently(fresh.size(), [&](size_t i) { *fresh[i].second = compile(*fresh[i].first, architecture); });
 
     struct Link {
-        std::vector<const std::string*> units;
+        std::vector<LinkInput> units;
         const std::vector<Kernel>& kernels;
         std::string& linked;
     };
@@ -281,15 +290,16 @@ std::vector<Cubins> Compiler::build_all(Output output, const std::vector<const C
     std::vector<Cubins> linked;
     linked.reserve(sources.size());
     for (const ChainSource* const source : sources) {
-        std::vector<const std::string*> units;
-        for (const TranslationUnit& unit : source->nfs) units.push_back(&compiled_nfs_.at(key_of(unit, architecture)));
-        units.push_back(&chains.at(key_of(source->chain, architecture)));
+        std::vector<LinkInput> units;
+        for (const TranslationUnit& unit : source->nfs)
+            units.push_back({Code::lto_ir, &compiled_nfs_.at(key_of(unit, architecture))});
+        units.push_back({Code::lto_ir, &chains.at(key_of(source->chain, architecture))});
         linked.emplace_back(source->cubins.size());
         for (size_t i = 0; i < source->cubins.size(); ++i)
             links.push_back({units, source->cubins[i], linked.back()[i]});
     }
     for_each_concurrently(links.size(), [&](size_t i) {
-        links[i].linked = link_to(output, Input::lto_ir, links[i].units, links[i].kernels, architecture);
+        links[i].linked = link_to(output, links[i].units, links[i].kernels, architecture);
     });
     return linked;
 }

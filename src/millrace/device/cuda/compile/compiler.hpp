@@ -37,6 +37,9 @@ public:
     std::string compile_ptx(const TranslationUnit& unit, const std::string& architecture) const;
     /// PTX, such as the isolation wrote it, to a cubin.
     std::string assemble(const std::string& ptx, const std::string& architecture) const;
+    /// The same of several modules, with the LTO-IR of a unit that calls their functions.
+    std::string assemble_with(const std::string& lto_ir, const std::vector<std::string>& ptx,
+                              const std::string& architecture) const;
     /// The cubins of several sources, in their order, compiled and linked concurrently. NFs that were compiled before
     /// are not compiled again.
     std::vector<Cubins> build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
@@ -46,14 +49,17 @@ public:
 private:
     struct Libraries;
     enum class Output { cubin, ptx };
-    enum class Input { lto_ir, ptx };
     enum class Code { lto_ir, ptx };
+    struct LinkInput {
+        Code code;
+        const std::string* bytes;
+    };
     std::string compile_to(Code code, const TranslationUnit& unit, const std::string& architecture) const;
     static std::string key_of(const TranslationUnit& unit, const std::string& architecture);
     std::vector<Cubins> build_all(Output output, const std::vector<const ChainSource*>& sources,
                                   const std::string& architecture);
-    std::string link_to(Output output, Input input, const std::vector<const std::string*>& units,
-                        const std::vector<Kernel>& kernels, const std::string& architecture) const;
+    std::string link_to(Output output, const std::vector<LinkInput>& units, const std::vector<Kernel>& kernels,
+                        const std::string& architecture) const;
     std::unique_ptr<Libraries> libraries_;
     std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture, source and headers
 };

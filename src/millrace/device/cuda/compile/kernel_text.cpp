@@ -6,6 +6,7 @@
 
 #include "millrace/device/cuda/compile/nf_source.hpp"
 #include "millrace/device/node_counters.hpp"
+#include "millrace/isolation/kernel.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -19,19 +20,23 @@ std::string tables(const TableLayout& layout, size_t stage) {
 }
 
 std::string stage_name(size_t stage) { return fmt::format("stage{}", stage); }
-/// Declares a stage's StageNodes.
-std::string stage_nodes(const chain::Program& program, const TableLayout& layout, size_t stage) {
+/// Declares a stage's StageNodes. `tables` lie `stride` bytes apart.
+std::string stage_nodes(const chain::Program& program, size_t stage, const std::string& tables, size_t stride) {
     const chain::Stage own = program.stage(stage);
     return fmt::format("    const StageNodes {0}{{{1}, {2}, {3}, {4}, {5}, {6}, sizeof {6} / sizeof {6}[0], {7}}};\n",
-                       stage_name(stage), stage, own.first, own.count, tables(layout, stage), layout.strides[stage],
-                       targets_name(stage), counters_of_node(program));
+                       stage_name(stage), stage, own.first, own.count, tables, stride, targets_name(stage),
+                       counters_of_node(program));
+}
+std::string stage_nodes(const chain::Program& program, const TableLayout& layout, size_t stage) {
+    return stage_nodes(program, stage, tables(layout, stage), layout.strides[stage]);
 }
 
-std::string kernel_head(const Kernel& kernel) {
+/// `second`: its parameter behind the batch.
+std::string kernel_head(const Kernel& kernel, const char* second = "ChainTables tables") {
     return fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const "
-        "__grid_constant__ ChainTables tables) {{\n",
-        kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name);
+        "__grid_constant__ {}) {{\n",
+        kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name, second);
 }
 
 /// A block has room for so many counters.
@@ -193,12 +198,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
-        case Step::Kind::enter:
-            return text + fmt::format("    enter_windows(batch, {});\n}}\n", program.stage(step.first).first);
-        case Step::Kind::leave:
-            return text + declare_counts(counters) + open_counts(counters) + stage_nodes(program, layout, step.first) +
-                   fmt::format("    leave_windows(batch, counts.data(), {});\n", stage_name(step.first)) +
-                   close_counts(counters) + "}\n";
+        case Step::Kind::confined: break;  // confined_kernel
         case Step::Kind::commit:
         case Step::Kind::keyed: text += declare_counts(counters); break;
         case Step::Kind::sequence:
@@ -207,6 +207,22 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
         case Step::Kind::snapshot: break;
     }
     return text + ordered_text(program, layout, step, lanes) + "}\n";
+}
+
+std::string confined_kernel(const chain::Program& program, const Step& step, const Kernel& kernel, unsigned first) {
+    const size_t counters = counters_of(program);
+    std::string functions;
+    std::string text = kernel_head(kernel, "ConfinedWindows windows") + declare_counts(counters) +
+                       open_counts(counters);
+    for (uint16_t stage = step.first; stage < step.last; ++stage) {
+        const unsigned number = stage - step.first;
+        const std::string function = isolation::function_name(first + number);
+        functions += fmt::format("extern \"C\" unsigned long long {}(void* handle, const void* tables);\n", function);
+        text += stage_nodes(program, stage, "nullptr", 0) +
+                fmt::format("    pass_window(batch, counts.data(), {}, windows, {}, {});\n", stage_name(stage), number,
+                            function);
+    }
+    return functions + text + close_counts(counters) + "}\n";
 }
 
 std::string resident_kernel(const chain::Program& program, const TableLayout& layout, const std::vector<Step>& steps,
@@ -244,8 +260,7 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
                 text += "    resident.for_each_share([&](uint32_t share) {\n" +
                         nodes_text(program, layout, *step, lanes, staged) + "    });\n";
                 break;
-            case Step::Kind::enter:
-            case Step::Kind::leave: break;  // no program with tenants' functions stays on a device
+            case Step::Kind::confined: break;  // no program with tenants' functions stays on a device
             case Step::Kind::tickets:
             case Step::Kind::commit:
             case Step::Kind::sequence:

@@ -24,6 +24,9 @@ std::string targets(const chain::Program& program, size_t stage);
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step,
                         const Kernel& kernel, const LaneChoice& lanes);
 
+/// A step through windows as a kernel. Its functions are isolation::function_name(first) and those behind it.
+std::string confined_kernel(const chain::Program& program, const Step& step, const Kernel& kernel, unsigned first);
+
 /// Numbering wants as many.
 inline constexpr unsigned kResidentThreads = kMaxBlockThreads;
 /// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that

@@ -144,10 +144,9 @@ Status Submission::launch_steps(BatchSubmission& batch, const device::BatchView&
     Status status = Status::ok;
     for (size_t i = from; i < to && status == Status::ok; ++i) {
         using Kind = device::Step::Kind;
-        const Kind kind = input.chain->loaded->steps()[i].kind;
-        if (kind == Kind::gather && input.transfer != TransferIn::gather) continue;
-        if (kind == Kind::enter)
-            status = input.tenants->run(batch.stream(), *input.chain->loaded, i++, view, input.tenants_place);
+        const device::Step& step = input.chain->loaded->steps()[i];
+        if (step.kind == Kind::gather && input.transfer != TransferIn::gather) continue;
+        if (step.kind == Kind::confined) status = input.tenants->run(batch.stream(), step, view, input.tenants_place);
         else status = device_->launch(batch.stream(), *input.chain->loaded, i, view);
         timeline_.mark(batch, input.chain->step_names[i], input.frames.crossing);
     }
