@@ -29,7 +29,7 @@ std::string names_of(Fields fields) {
 }
 
 /// A function as a tenant's, with all that it may see and say.
-std::string tenant_node(const std::string& name, const std::string& kind) {
+std::string tenant_node(const std::string& name, const std::string& kind, const std::string& memory = "64Mi") {
     const nf::Type& type = *nf::find_type(kind);
     constexpr const char* kLeads[] = {"next", "drop", "punt"};
     std::string outcomes;
@@ -38,7 +38,7 @@ std::string tenant_node(const std::string& name, const std::string& kind) {
                     kLeads[static_cast<int>(outcome.disposition)];
     return "{tenant: " + name + ", reads: " + names_of(type.reads | type.cpu_reads) +
            ", writes: " + names_of(type.writes | type.cpu_writes) + ", outcomes: {" + outcomes +
-           "}, absent: drop, patience: 10s, memory: 64Mi}";
+           "}, absent: drop, patience: 10s, memory: " + memory + "}";
 }
 
 constexpr const char* kFirewall =
@@ -117,10 +117,15 @@ std::vector<Frame> some_frames(size_t count) {
 
 TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     const std::string own = std::string("[{firewall: ") + kFirewall + "}, mirror, {router: " + kRouter + "}]";
-    const std::string theirs = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") +
-                               "]";
-    for (const size_t count : {1, 33, 1025, 5000}) {
+    // Neighbours are in one kernel. With little memory a batch goes through it in several rounds.
+    const std::string apart = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") + "]",
+                      neighbours = "[mirror, " + tenant_node("wall", "firewall") + ", " +
+                                   tenant_node("way", "router", "2Mi") + "]";
+    for (const auto& [count, theirs] :
+         {std::pair(1, apart), std::pair(33, apart), std::pair(5000, apart), std::pair(1, neighbours),
+          std::pair(1025, neighbours), std::pair(5000, neighbours)}) {
         SCOPED_TRACE(count);
+        SCOPED_TRACE(theirs);
         const std::vector<Frame> frames = some_frames(count);
         ChainRun expected(own, "", "cpu", "max", frames);
         expected.runtime().start();
@@ -147,6 +152,38 @@ TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
         for (const exec::ChainReport& chain : run.report().chains)
             EXPECT_EQ(chain.retried_on_cpu, 0u) << "a tenant would have been absent";
     }
+}
+
+/// More than one kernel has.
+TEST_F(InOnePieceOnTheGpu, AThirdOfAHundredTenantsAreNeighbours) {
+    constexpr size_t kCount = 2 * device::kMaxConfined + 1, kPackets = 100;
+    std::string nfs, names;
+    for (size_t i = 0; i < kCount; ++i) {
+        const std::string name = "t" + std::to_string(i);
+        nfs += (i > 0 ? ", " : "[") + tenant_node(name, "mirror");
+        names += (i > 0 ? ", {name: " : "tenants: [{name: ") + name + "}";
+    }
+    const std::vector<Frame> frames = some_frames(kPackets);
+    ChainRun expected("[mirror]", "", "cpu", "max", frames);
+    expected.runtime().start();
+    const Left wanted = expected.finish();
+    ChainRun run(nfs + "]", names + "]\n", "cuda", "max", frames);
+    std::vector<std::unique_ptr<Tenant>> tenants;
+    for (size_t i = 0; i < kCount; ++i)
+        tenants.push_back(std::make_unique<Tenant>(run.socket(), "t" + std::to_string(i), "mirror", "{}"));
+    for (const auto& tenant : tenants) {
+        ASSERT_TRUE(wait_until([&] { return !tenant->placement().empty(); }));
+        if (tenant->placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << tenant->placement();
+        ASSERT_TRUE(tenant->placement().starts_with("placed: ")) << tenant->placement();
+    }
+    run.runtime().start();
+    const Left got = run.finish();
+    for (size_t i = 0; i < kCount; ++i) {
+        const exec::TenantReport tenant = run.tenant("t" + std::to_string(i));
+        EXPECT_EQ(tenant.answered, got.out.size()) << tenant.name;
+        EXPECT_EQ(tenant.chain_batches, tenant.batches) << tenant.name;
+    }
+    EXPECT_EQ(got.out, wanted.out);
 }
 
 /// Frames much longer than a head, whose headers take `extensions` headers of 40 bytes and 62 others.

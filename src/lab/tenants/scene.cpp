@@ -304,7 +304,10 @@ json TenantScene::finish() {
         tenants.back()["runs-on"] = at_work.runs_on;
         if (!spec(tenant.name).mischief.empty() || tenant.attached > 1) continue;
         const bool on_gpu = at_work.runs_on != "process";
-        if (!is_in_place(at_work) || tenant.gpu_batches != (on_gpu ? tenant.batches : 0))
+        const chain::Program* const whole = runtime_->configuration()->find_chain(tenant.chain);
+        const bool in_one_piece = on_gpu && whole != nullptr && whole->undivided != nullptr;
+        if (!is_in_place(at_work) || tenant.gpu_batches != (on_gpu ? tenant.batches : 0) ||
+            tenant.chain_batches != (in_one_piece ? tenant.batches : 0))
             elsewhere.push_back(tenant.name);
     }
     if (!runtime_->trouble().empty()) throw std::runtime_error("the run had trouble: " + runtime_->trouble());

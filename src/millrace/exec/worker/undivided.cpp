@@ -70,15 +70,21 @@ bool Undivided::wants_over() {
 
 bool Undivided::go_over(const std::function<size_t()>& in_parts, std::vector<rte_mbuf*>& released) {
     if (!goes_over_ && !wants_over()) return false;
+    if (!goes_over_) fewest_in_parts_ = SIZE_MAX;
     goes_over_ = true;
     if (whole_) {
         if (engine_->in_flight() > 0) return false;
         whole_ = false;
         return stop_going_over(released);
     }
-    if (in_parts() > 0) {
-        // A tenant that answers late keeps its packets there; those that wait here would be dropped soon.
-        if (held_.size() < room_ / 2) return false;
+    if (const size_t there = in_parts(); there > 0) {
+        if (there < fewest_in_parts_) {
+            fewest_in_parts_ = there;
+            moved_ = rte_rdtsc();
+        }
+        // A tenant that answers late keeps its packets there; those that wait here would be dropped soon. While they
+        // become fewer the end is near, and what is dropped meanwhile had no room there either.
+        if (held_.size() < room_ / 2 || rte_rdtsc() - moved_ < rte_get_tsc_hz() / 1000 * kStillMs) return false;
         not_before_ = rte_rdtsc() + rte_get_tsc_hz();
         return stop_going_over(released);
     }

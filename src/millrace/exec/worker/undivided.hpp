@@ -57,6 +57,8 @@ private:
     bool wants_over();
     bool stop_going_over(std::vector<rte_mbuf*>& released);
 
+    /// How long the packets of the parts may be as many as they were while others are to be dropped.
+    static constexpr uint64_t kStillMs = 5;
     const size_t room_;
     const MakeEngine make_engine_;
     std::shared_ptr<TenantsInChain> settled_;
@@ -66,7 +68,9 @@ private:
     std::unique_ptr<ChainTenants> tenants_;
     bool whole_ = false, goes_over_ = false;
     std::vector<rte_mbuf*> held_;
-    uint64_t not_before_ = 0;  // TSC
+    uint64_t not_before_ = 0;     // TSC
+    size_t fewest_in_parts_ = 0;  // the fewest that were there while it goes over
+    uint64_t moved_ = 0;          // TSC, when they became so few
 };
 
 }  // namespace millrace::exec

@@ -46,16 +46,16 @@ void Attachment::tell(Notice::Kind kind, const std::string& text) const {
     send(socket_->get(), &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool Attachment::goes_in_one_piece(const Terms& by) const {
-    const ConfinedFunction* const function = attached() ? confined() : nullptr;
-    return function != nullptr && function->has_passes() && terms() == by;
+bool Attachment::goes_in_one_piece(const ConfinedFunction* function, const Terms& by) const {
+    return attached() && function != nullptr && function->has_passes() && terms() == by;
 }
 
 void Attachment::place(std::shared_ptr<ConfinedFunction> function) {
     placed_ = std::move(function);
     placed_at_ = Clock::now();
-    confined_.store(placed_.get(), std::memory_order_release);
 }
+
+void Attachment::open() { confined_.store(placed_.get(), std::memory_order_release); }
 
 void Attachment::part(Parting why) {
     Parting none = Parting::none;

@@ -80,16 +80,18 @@ public:
     void tell(Notice::Kind kind, const std::string& text) const;
 
     // --- its device half ---
-    /// From now on the function runs there, as soon as each lane has nothing that waits. Once, any thread.
+    /// It has a function there, which nobody asks yet. Once, any thread.
     void place(std::shared_ptr<ConfinedFunction> function);
+    /// From now on that one runs, as soon as each lane has nothing that waits. Likewise, behind place().
+    void open();
     /// Where confined() is not null: since when.
     Clock::time_point placed_at() const { return placed_at_; }
-    /// The same, to be kept; where confined() is not null.
+    /// The same, to be kept; where confined() is not null, or on the thread that has placed it.
     std::shared_ptr<ConfinedFunction> placed() const { return placed_; }
     /// Null: it runs in its process.
     ConfinedFunction* confined() const { return confined_.load(std::memory_order_acquire); }
-    /// Whether batches of a chain in one piece can go through it by these terms.
-    bool goes_in_one_piece(const Terms& terms) const;
+    /// Whether batches of a chain in one piece can go through `function`, one of its own, by these terms.
+    bool goes_in_one_piece(const ConfinedFunction* function, const Terms& terms) const;
     /// The device is gone: it runs in its process again. Any thread.
     void withdraw() { confined_.store(nullptr, std::memory_order_release); }
     /// Any thread; the first reason stays.

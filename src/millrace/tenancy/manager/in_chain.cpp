@@ -87,7 +87,8 @@ SeatsOfChain::SeatsOfChain(Manager& manager, Placer& placer, std::shared_ptr<con
 }
 
 bool SeatsOfChain::is_there(const Place& place) {
-    return place.attachment != nullptr && place.attachment->goes_in_one_piece(place.terms);
+    return place.attachment != nullptr &&
+           place.attachment->goes_in_one_piece(place.attachment->confined(), place.terms);
 }
 
 bool SeatsOfChain::ready() {

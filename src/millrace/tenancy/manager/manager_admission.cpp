@@ -31,7 +31,7 @@ chain::TenantsOnDevice Manager::those_on_device() const {
     return present;
 }
 
-/// On the placer's thread.
+/// On the placer's thread, also of one that it is about to open.
 std::vector<Placer::Chain> Manager::chains_in_one_piece() {
     std::vector<Placer::Chain> all;
     const std::lock_guard lock(mutex_);
@@ -42,7 +42,9 @@ std::vector<Placer::Chain> Manager::chains_in_one_piece() {
             if (function == nullptr) return true;
             const auto seat = seats_.find(function->tenant().name);
             const auto attachment = seat == seats_.end() ? nullptr : seat->second->current();
-            if (attachment == nullptr || !attachment->goes_in_one_piece(terms_of(*function))) return false;
+            if (attachment == nullptr ||
+                !attachment->goes_in_one_piece(attachment->placed().get(), terms_of(*function)))
+                return false;
             chain.tenants.push_back(attachment);
             return true;
         });

@@ -119,6 +119,7 @@ void Placer::place(const Order& order) {
         for (const Chain& chain : calls_.chains()) link(chain);
         while (link_next()) {
         }
+        attachment.open();
         attachment.tell(Notice::Kind::placed, fmt::format("{}: {} instructions, and {} more for that",
                                                           isolation::name_of(function->isolation()),
                                                           function->instructions(), function->added()));
