@@ -145,8 +145,8 @@ TEST(Steps, TakePacketsThroughTheWindowsOfNeighboursAtOnce) {
     EXPECT_EQ(steps_of({Wish::tenants, Wish::order}), "n0-0< x0-1 n1-1k (t1$) n1-2>");
     EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants}, Mode::pipelined), "n0-1< x1-2 n2-2>");
     chain::Program many = chain_of({Wish::tenants});
-    many.nodes.resize(kMaxConfined + 1, many.nodes.front());
-    EXPECT_EQ(text_of(plan_steps(many, {})), "n0-0< x0-16 x16-17 n17-17>");
+    many.nodes.resize(kMaxStages, many.nodes.front());
+    EXPECT_EQ(text_of(plan_steps(many, {})), "n0-0< x0-16 n16-16>");
 }
 
 TEST(Steps, CutTheChainBeforeWhatIsNumbered) {

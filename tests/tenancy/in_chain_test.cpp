@@ -154,9 +154,8 @@ TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     }
 }
 
-/// More than one kernel has.
-TEST_F(InOnePieceOnTheGpu, AThirdOfAHundredTenantsAreNeighbours) {
-    constexpr size_t kCount = 2 * device::kMaxConfined + 1, kPackets = 100;
+TEST_F(InOnePieceOnTheGpu, AsManyTenantsAreNeighboursAsAChainHasFunctions) {
+    constexpr size_t kCount = device::kMaxStages, kPackets = 100;
     std::string nfs, names;
     for (size_t i = 0; i < kCount; ++i) {
         const std::string name = "t" + std::to_string(i);

@@ -306,8 +306,10 @@ json TenantScene::finish() {
         const bool on_gpu = at_work.runs_on != "process";
         const chain::Program* const whole = runtime_->configuration()->find_chain(tenant.chain);
         const bool in_one_piece = on_gpu && whole != nullptr && whole->undivided != nullptr;
+        // What was promised for a time has a chain in its parts for as long.
+        const bool stays = promises_->plans() == 0;
         if (!is_in_place(at_work) || tenant.gpu_batches != (on_gpu ? tenant.batches : 0) ||
-            tenant.chain_batches != (in_one_piece ? tenant.batches : 0))
+            (stays && tenant.chain_batches != (in_one_piece ? tenant.batches : 0)))
             elsewhere.push_back(tenant.name);
     }
     if (!runtime_->trouble().empty()) throw std::runtime_error("the run had trouble: " + runtime_->trouble());

@@ -97,7 +97,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
             run_up_to(i);
             first = static_cast<uint16_t>(i + 1);
             Step& last = steps.back();
-            if (last.kind == Step::Kind::confined && last.last == i && i - last.first < kMaxConfined) last.last = first;
+            if (last.kind == Step::Kind::confined && last.last == i) last.last = first;
             else steps.push_back({Step::Kind::confined, i, first});
             continue;
         }

@@ -173,9 +173,6 @@ MILLRACE_DEVICE Packet sweep_teller(const BatchView& batch, uint16_t node, uint3
     return teller;
 }
 
-/// Most functions of tenants that one step runs.
-inline constexpr uint16_t kMaxConfined = 16;
-
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {

@@ -26,7 +26,7 @@ struct ConfinedPlace {
 
 /// Where the functions of a step (Step::Kind::confined) have a batch, and which of its packets they get. By value.
 struct ConfinedWindows {
-    ConfinedPlace* places[kMaxConfined] = {};  ///< by function
+    ConfinedPlace* places[kMaxStages] = {};  ///< by function
     uint32_t first = 0, count = 0;
     uint32_t run = 0;  ///< another number than that of the batches before it
 };
