@@ -163,7 +163,7 @@ TEST_F(InOnePieceOnTheGpu, AsManyTenantsAreNeighboursAsAChainHasFunctions) {
         names += (i > 0 ? ", {name: " : "tenants: [{name: ") + name + "}";
     }
     const std::vector<Frame> frames = some_frames(kPackets);
-    ChainRun expected("[mirror, mirror]", "", "cpu", "max", frames);  // an even number of times
+    ChainRun expected("[mirror, {mirror: {}, name: again}]", "", "cpu", "max", frames);  // an even number of times
     expected.runtime().start();
     const Left wanted = expected.finish();
     ChainRun run(nfs + "]", names + "]\n", "cuda", "max", frames);
