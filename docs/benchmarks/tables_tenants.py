@@ -36,11 +36,11 @@ def columns_of(page, part, records):
 
 
 def table_tenants_domains(page):
-    records = {"tenants-domains-before": "before", "tenants-domains": "now",
-               "tenants-domains-call-thread": "`--call-thread`"}
+    records = {"tenants-domains-before": "before", "tenants-domains-before-call-thread": "before, `--call-thread`",
+               "tenants-domains": "now", "tenants-domains-call-thread": "now, `--call-thread`"}
     return columns_of(page, "domains", records)
 
 
 for own in ("batch", "fence", "victim", "killed", "mixes"):
     globals()[f"table_tenants_{own}"] = functools.partial(
-        columns_of, part=own, records={"tenants": "420c82d4", "tenants-call-thread": "e35d0019, `--call-thread`"})
+        columns_of, part=own, records={"tenants": "without", "tenants-call-thread": "`--call-thread`"})
