@@ -1,5 +1,6 @@
 // Chains with tenants' functions that go through a GPU in one piece.
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
@@ -186,14 +187,14 @@ TEST_F(InOnePieceOnTheGpu, AsManyTenantsAreNeighboursAsAChainHasFunctions) {
 }
 
 /// Frames much longer than a head, whose headers take `extensions` headers of 40 bytes and 62 others.
-std::vector<Frame> long_frames(size_t count, size_t extensions) {
+Frame long_frame(size_t extensions) {
     millrace::test::PacketSpec spec;
     spec.ipv6.emplace().extensions.assign(extensions, {60, Frame(38), {}});  // destination options
     spec.udp = {.src = 1, .dst = 2, .length = {}, .checksum = {}};
     spec.payload = Frame(600, 'x');
     Frame frame = millrace::test::build(spec);
     frame[6] = 0;  // what the marker says of it, behind a mirror
-    return std::vector<Frame>(count, frame);
+    return frame;
 }
 
 TEST_F(InOnePieceOnTheGpu, HeadsCrossAndTheCpuHasPacketsWithMoreHeaders) {
@@ -204,7 +205,7 @@ TEST_F(InOnePieceOnTheGpu, HeadsCrossAndTheCpuHasPacketsWithMoreHeaders) {
             "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, absent: "
             "drop, patience: 10s}";
         ChainRun run("[mirror, " + node + "]", "tenants: [{name: acme}]\n", "cuda", "max",
-                     long_frames(kCount, extensions));
+                     std::vector<Frame>(kCount, long_frame(extensions)));
         Sender acme(run.socket(), "acme", test::half_of(test::reads_and_marks(0, 0), "marker"));
         ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));
         run.runtime().start();
@@ -214,10 +215,45 @@ TEST_F(InOnePieceOnTheGpu, HeadsCrossAndTheCpuHasPacketsWithMoreHeaders) {
         EXPECT_EQ(tenant.chain_batches, tenant.batches);
         const auto chain = std::ranges::find(run.report().chains, "c", &exec::ChainReport::name);
         EXPECT_EQ(chain->retried_on_cpu, fits ? 0 : kCount);
-        EXPECT_GE(chain->bytes_to_device, kCount * chain::kUndividedHead);
-        EXPECT_LE(chain->bytes_to_device, kCount * (chain::kUndividedHead + 100)) << "of 600 bytes and more";
-        EXPECT_LE(chain->bytes_to_host, kCount * (chain::kUndividedHead + 100));
+        // Where all headers lie as most do, no more crosses than of other chains.
+        const auto [in, back] = extensions == 0 ? std::pair(80u, 16u)
+                                                : std::pair(chain::kUndividedHead, chain::kUndividedHead);
+        EXPECT_GE(chain->bytes_to_device, kCount * in);
+        EXPECT_LE(chain->bytes_to_device, kCount * (in + 100)) << "of 600 bytes and more";
+        EXPECT_GE(chain->bytes_to_host, kCount * back);
+        EXPECT_LE(chain->bytes_to_host, kCount * (back + 100));
     }
+}
+
+TEST_F(InOnePieceOnTheGpu, OneWithLongHeadersAmongOthersGetsThrough) {
+    // What a function writes beyond the usual head comes back, too.
+    constexpr size_t kCount = 256, kBatch = 32;
+    std::vector<Frame> frames(kCount, long_frame(0));
+    for (size_t i = 0; i < kCount; i += 70) frames[i] = long_frame(4);
+    for (Frame& frame : frames) frame[6] = frame[0] = 0;
+    const std::string node =
+        "{tenant: acme, reads: [eth.dst, l4.src-port], writes: [l4.src-port], outcomes: {forward: next}, absent: drop, "
+        "patience: 10s}";
+    // Behind four extension headers ports lie at 214 and 216.
+    std::string marks = test::reads_and_marks(0, 0);
+    marks.replace(marks.find("st.u8 [%rd1+0], %r2;"), 20, "mov.u32 %r2, 7;\nst.u8 [%rd1+214], %r2;");
+    ChainRun run("[" + node + "]", "tenants: [{name: acme}]\n", "cuda", "max", frames, kBatch);
+    Sender acme(run.socket(), "acme", test::half_of(marks, "marker"));
+    ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));
+    ASSERT_NE(acme.text().find("fenced"), std::string::npos) << acme.text();
+    run.runtime().start();
+    const Left left = run.finish();
+    ASSERT_EQ(left.out.size(), kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+        Frame expected = frames[i];
+        if (i % 70 == 0) expected[214] = 7;
+        EXPECT_EQ(left.out[i], expected) << i;
+    }
+    const auto chain = std::ranges::find(run.report().chains, "c", &exec::ChainReport::name);
+    EXPECT_EQ(chain->retried_on_cpu, 0u);
+    EXPECT_LT(chain->bytes_to_device, kCount * 250) << "most batches have short heads";
+    EXPECT_EQ(run.tenant("acme").answered, kCount);
+    EXPECT_EQ(run.tenant("acme").chain_batches, run.tenant("acme").batches);
 }
 
 /// UDP frames that tell their number in their source address.
@@ -301,13 +337,21 @@ TEST_F(InOnePieceOnTheGpu, WithoutTheGpuItIsItsPartsAndItsTenantAProcess) {
     EXPECT_EQ(run.tenant("acme").state, "attached");
 }
 
-TEST_F(InOnePieceOnTheGpu, AFunctionThatTakesTooLongIsLate) {
-    // Some thousand instructions for each packet: within its budget, and longer than the patience with a batch.
+/// Goes round so often, within its budget, for packets whose byte at `at` is `value`.
+std::string slow_for(uint32_t at, uint32_t value, uint32_t rounds) {
     std::string slow = test::reads_and_marks(0, 0);
-    slow.insert(slow.find(".reg .b64"), ".reg .pred %p<2>;\n");
-    slow.replace(slow.find("%r<3>"), 5, "%r<4>");
+    slow.insert(slow.find(".reg .b64"), ".reg .pred %p<3>;\n");
+    slow.replace(slow.find("%r<3>"), 5, "%r<5>");
     slow.insert(slow.find("mov.u32 %r2, 0;"),
-                "mov.u32 %r3, 0;\nagain:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 20000;\n@%p1 bra again;\n");
+                fmt::format("ld.u8 %r4, [%rd1+{}];\nsetp.ne.u32 %p2, %r4, {};\n@%p2 bra done;\n"
+                            "mov.u32 %r3, 0;\nagain:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, {};\n"
+                            "@%p1 bra again;\ndone:\n",
+                            at, value, rounds));
+    return slow;
+}
+
+TEST_F(InOnePieceOnTheGpu, AFunctionThatTakesTooLongIsLate) {
+    const std::string slow = slow_for(0, 0, 40000);
     const std::string node =
         "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
         "absent: bypass, patience: 100us}";
@@ -322,6 +366,41 @@ TEST_F(InOnePieceOnTheGpu, AFunctionThatTakesTooLongIsLate) {
     EXPECT_GE(run.tenant("acme").misdeeds.at("late"), 4u);
     EXPECT_GE(run.tenant("acme").chain_batches, 4u);
     EXPECT_GT(run.tenant("acme").absent.at("away"), 0u) << "since then";
+}
+
+TEST_F(InOnePieceOnTheGpu, OneThatIsSlowForAnyPacketIsLateAndNoNeighbourOfIt) {
+    // Of 64 packets one takes long in the middle one's window: the first of a batch, one within, the last.
+    for (const size_t slow_one : {0u, 15u, 31u, 40u, 63u}) {
+        SCOPED_TRACE(slow_one);
+        std::vector<Frame> frames = numbered(64);
+        for (size_t i = 0; i < frames.size(); ++i) frames[i][1] = i == slow_one;
+        std::string nfs;
+        for (const char* const name : {"before", "slow", "behind"})
+            nfs += fmt::format(
+                "{}{{tenant: {}, reads: [eth.dst], writes: [eth.dst], outcomes: {{forward: next}}, absent: bypass, "
+                "patience: 300us}}",
+                nfs.empty() ? "[" : ", ", name);
+        ChainRun run(nfs + "]", "tenants: [{name: before}, {name: slow}, {name: behind}]\n", "cuda",
+                     "20000, loop: forever", frames, 64);
+        const DeviceHalf honest = test::half_of(test::reads_and_marks(0, 0), "marker");
+        Sender before(run.socket(), "before", honest), behind(run.socket(), "behind", honest),
+            slow(run.socket(), "slow", test::half_of(slow_for(1, 1, 100000), "marker"));
+        for (Sender* const one : {&before, &behind, &slow}) {
+            ASSERT_TRUE(wait_until([&] { return !one->text().empty(); }));
+            ASSERT_NE(one->text().find("fenced"), std::string::npos) << one->text();
+        }
+        run.runtime().start();
+        ASSERT_TRUE(wait_until([&] { return !slow.parted().empty(); }));
+        EXPECT_EQ(slow.parted(), "it did not answer in time");
+        EXPECT_GE(run.tenant("slow").chain_batches, 4u) << "in one piece";
+        for (const char* const name : {"before", "behind"}) {
+            EXPECT_EQ(run.tenant(name).state, "attached") << name;
+            EXPECT_LT(run.tenant(name).misdeeds["late"], 4u) << name;
+        }
+        run.runtime().stop();
+        const Left left = run.finish();
+        expect_all_in_order(left, run, frames.size());
+    }
 }
 
 }  // namespace

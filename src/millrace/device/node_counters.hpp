@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "millrace/chain/program.hpp"
+#include "millrace/device/kernel/windows.hpp"
 
 namespace millrace::device {
 
-/// Counters of each node in BatchView::outcome_counts: one for each outcome of the node that has the most, then one for
-/// what a tenant's function must not say (kernel/windows.hpp), last one for outcomes that were not declared. They cross
-/// the bus with each batch, both ways, and a worker adds them up: a thousand chains have some thousand nodes.
+/// Counters of each node in BatchView::outcome_counts: one for each outcome of the node that has the most, then, where
+/// functions are tenants', those of ConfinedCount, last one for outcomes that were not declared. They cross the bus
+/// with each batch, both ways, and a worker adds them up: a thousand chains have some thousand nodes.
 inline size_t counters_of_node(const chain::Program& program) {
     size_t outcomes = 0;
     bool is_tenants = false;
@@ -17,7 +18,7 @@ inline size_t counters_of_node(const chain::Program& program) {
         outcomes = std::max(outcomes, node.targets.size());
         is_tenants |= node.type->is_tenants;
     }
-    return outcomes + is_tenants + 1;
+    return outcomes + (is_tenants ? kConfinedCounts : 0) + 1;
 }
 
 /// Of all nodes.

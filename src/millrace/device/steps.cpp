@@ -93,11 +93,9 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         const nf::Type& type = *node.type;
         if (options.mode == Mode::pipelined) run_up_to(i);
         if (type.is_tenants) {
-            if (steps.size() == before) add_nodes(i);  // it parses
             run_up_to(i);
             first = static_cast<uint16_t>(i + 1);
-            Step& last = steps.back();
-            if (last.kind == Step::Kind::confined && last.last == i) last.last = first;
+            if (steps.size() > before && steps.back().kind == Step::Kind::confined) steps.back().last = first;
             else steps.push_back({Step::Kind::confined, i, first});
             continue;
         }
@@ -127,7 +125,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         }
     }
     run_up_to(count);
-    if (steps.size() == before || steps.back().kind != Step::Kind::nodes)
+    if (steps.size() == before || (steps.back().kind != Step::Kind::nodes && steps.back().kind != Step::Kind::confined))
         steps.push_back({Step::Kind::nodes, count, count});
     steps[before].begin = true;
     steps.back().end = true;

@@ -20,7 +20,7 @@ struct FieldUse {
     Fields device_reads, device_writes;
     /// It has state on the device: no packet of it may be decided elsewhere, however long its headers are.
     bool keeps_state = false;
-    /// If only heads of frames cross, they have so many bytes at least.
+    /// If only heads of frames cross, they have so many bytes at least where headers may be longer than most.
     uint32_t least_head = 0;
 
     /// Of an NF that runs on a device. One that looks at no field needs a parsed packet all the same: without its
@@ -42,7 +42,7 @@ struct FieldPlan {
     Fields at_end;
     /// Frames cross as a whole, whatever fields are asked for, if they cross.
     bool whole_frames = false;
-    /// Heads of frames have so many bytes at least.
+    /// Heads of frames have so many bytes at least in batches with a packet whose headers are longer than most.
     uint32_t least_head = 0;
     /// All that ever goes to the device: what the first transfer brings when everything runs there.
     Fields to_device_total() const;

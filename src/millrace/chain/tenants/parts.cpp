@@ -54,9 +54,9 @@ constexpr std::ptrdiff_t kMaxUndivided = 16;
 std::shared_ptr<const Program> undivided_of(const Configuration& configuration, const Program& chain, size_t number) {
     const auto hinders = [](const Node& node) {
         if (const TenantFunction* const function = tenant_of(node))
-            // One place more is where a device counts what is wrong.
+            // Behind its outcomes a device counts more of it (device::ConfinedCount).
             return !function->may_run_on_gpu() || function->promise().made() ||
-                   function->absent() + 1 >= kUndeclaredOutcome;
+                   function->absent() + 2 >= kUndeclaredOutcome;
         return node.type->ordered() || node.changes_state_in_no_order();
     };
     const bool promised = number < configuration.promises.size() && configuration.promises[number].made();

@@ -184,13 +184,13 @@ std::shared_ptr<LoadedConfined> CudaDevice::load_confined(const chain::Program& 
 
 Status CudaDevice::launch_confined(StreamId stream, const LoadedConfined& confined, uint16_t first,
                                    const BatchView& batch, const ConfinedWindows& windows) {
-    if (state_ != Status::ok || windows.count == 0) return state_;
+    if (state_ != Status::ok || windows.first >= windows.end) return state_;
     enter();
     const ConfinedLoaded::Launch& own = static_cast<const ConfinedLoaded&>(confined).launch(first);
     streams_[stream]->launching(*own.name);
     KernelCall kernel;
     kernel.function = own.function;
-    kernel.grid_x = (windows.count + own.threads - 1) / own.threads;
+    kernel.grid_x = (windows.end - windows.first + own.threads - 1) / own.threads;
     kernel.block_x = own.threads;
     BatchView view = batch;
     return check(put_kernel(stream, kernel, view, const_cast<ConfinedWindows*>(&windows)),

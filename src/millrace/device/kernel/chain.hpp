@@ -4,19 +4,10 @@
 #include "millrace/chain/kernel/entry.hpp"
 #include "millrace/device/kernel/batch.hpp"
 #include "millrace/packet/lanes.hpp"
+#include "millrace/packet/plain_layout.hpp"
 #include "millrace/packet/tunnels.hpp"
 
 namespace millrace::device {
-
-/// Whether the headers lie as chain::prefix_bytes counts on: at most one VLAN tag, no IPv4 options, no
-/// IPv6 extension headers.
-MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
-    const Layers& layers = packet.layers();
-    if (layers.vlan_count > 1) return false;
-    if (layers.is_ipv4()) return (packet.l3()[0] & 15) * 4u == ip::kIpv4Bytes;
-    if (layers.is_ipv6()) return layers.l4_offset == layers.l3_offset + ip::kIpv6Bytes;
-    return true;
-}
 
 /// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to its first node, or says at once what
 /// becomes of it. `inner`: tunnels that it is judged within. `stages` is how many stages the program has;

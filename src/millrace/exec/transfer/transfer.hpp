@@ -58,7 +58,9 @@ constexpr uint32_t first_frame(uint32_t headroom, bool scatter) {
 struct Prefixes {
     uint32_t in, back;
 };
-/// By the program's field plan.
+/// By the program's field plan: the most that cross.
 Prefixes prefixes_of(const chain::FieldPlan& plan);
+/// Of batches whose packets all have their headers where most have them (packet/plain_layout.hpp).
+Prefixes plain_prefixes_of(const chain::FieldPlan& plan);
 
 }  // namespace millrace::exec

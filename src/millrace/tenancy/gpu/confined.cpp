@@ -123,7 +123,7 @@ void ConfinedFunction::plan_passes(uint64_t left) {
     if (stages_.any()) return;
     constexpr uint32_t kFewest = 256;
     pass_room_ = chain::kUndividedHead + (frame_room_ - kMaxHeaders);
-    pass_stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + pass_room_, 16));
+    pass_stride_ = static_cast<uint32_t>(rounded(kConfinedHandleBytes + device::kConfinedShift + pass_room_, 16));
     const uint64_t each = left / terms_.shape.lanes / ConfinedPass::kPlaces, ends = 2 * DeviceHalf::kPieceAlignment;
     const uint64_t packets = each > ends ? (each - ends) / pass_stride_ : 0;
     pass_packets_ = static_cast<uint32_t>(std::min<uint64_t>(packets, terms_.chain_packets));

@@ -84,12 +84,9 @@ public:
     device::ConfinedPlace* place(unsigned place) const;
     /// Packets that it has room for.
     uint32_t packets() const { return packets_; }
-    /// How long the last batch was there, once it is back.
-    uint64_t took_ns(unsigned place) const { return took_ns_[place]; }
 
 private:
     const uint32_t packets_;
-    const device::HostArray<uint64_t> took_ns_;
     const device::DeviceMemory memory_;
 };
 

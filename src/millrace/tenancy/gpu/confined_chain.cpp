@@ -9,7 +9,7 @@ namespace millrace::tenancy {
 using device::Status;
 
 ConfinedPass::ConfinedPass(ConfinedFunction& function, device::Address begin, uint32_t packets)
-    : packets_(packets), took_ns_(device::host_array<uint64_t>(function.device_, kPlaces)),
+    : packets_(packets),
       memory_(function.device_, kPlaces * sizeof(device::ConfinedPlace), "a tenant's places in its chain") {
     const ConfinedTerms& terms = function.terms_;
     device::ConfinedPlace places[kPlaces];
@@ -18,17 +18,13 @@ ConfinedPass::ConfinedPass(ConfinedFunction& function, device::Address begin, ui
         place.tables = function.tables_;
         place.stride = function.pass_stride_;
         place.room = function.pass_room_;
-        place.sees = terms.sees.bits;
-        place.changes = terms.changes.bits;
         place.outcomes = static_cast<uint32_t>(function.to_terms_.size());
         place.absent = terms.shape.outcomes;
         place.for_wrong = static_cast<uint32_t>(chain::AbsentFor::wrong);
         place.for_too_long = static_cast<uint32_t>(chain::AbsentFor::too_long);
-        place.took_ns = took_ns_.get() + (&place - places);
         std::ranges::copy(function.to_terms_, place.to_chain);
         begin += function.place_bytes();
     }
-    std::fill_n(took_ns_.get(), kPlaces, 0);
     function.bring(memory_.address(), places, sizeof places);
 }
 
@@ -51,7 +47,6 @@ ConfinedChain::ConfinedChain(device::Device& device, const chain::Program& progr
 Status ConfinedChain::run(device::StreamId stream, const device::Step& step, const device::BatchView& batch,
                           unsigned worker, unsigned place) const {
     device::ConfinedWindows windows;
-    windows.run = runs_.fetch_add(1, std::memory_order_relaxed);
     uint32_t most = batch.count;
     for (uint16_t stage = step.first; stage < step.last; ++stage) {
         const ConfinedPass& pass = functions_[function_of_[stage]]->pass(worker);
@@ -60,7 +55,7 @@ Status ConfinedChain::run(device::StreamId stream, const device::Step& step, con
     }
     Status status = Status::ok;
     for (; windows.first < batch.count && status == Status::ok; windows.first += most) {
-        windows.count = std::min(most, batch.count - windows.first);
+        windows.end = std::min(windows.first + most, batch.count);
         status = device_.launch_confined(stream, *loaded_, step.first, batch, windows);
     }
     return status;

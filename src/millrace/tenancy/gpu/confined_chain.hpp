@@ -1,7 +1,6 @@
 // Batches of a chain in one piece, through the functions of its tenants.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -30,7 +29,6 @@ private:
     const Functions functions_;
     std::vector<uint16_t> function_of_;  // by stage of the program
     std::shared_ptr<device::LoadedConfined> loaded_;
-    mutable std::atomic<uint32_t> runs_{0};
 };
 
 }  // namespace millrace::tenancy

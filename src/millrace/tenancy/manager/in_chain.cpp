@@ -10,6 +10,7 @@
 namespace millrace::tenancy {
 
 using chain::AbsentFor;
+using device::ConfinedCount;
 using device::Status;
 
 /// They stay as they are: whoever leaves is still asked about the packets that are under way to it.
@@ -23,7 +24,6 @@ public:
             own.absent = place.absent;
             own.counters = place.counters;
             own.attachment = place.attachment;
-            own.pass = &chain_.functions()[ones_.size() - 1]->pass(worker);
             own.lane = &place.attachment->lane(worker);
         }
     }
@@ -46,12 +46,17 @@ public:
             const uint32_t* const of_node = outcomes + own.first_counter;
             uint64_t answered = 0;
             for (uint32_t outcome = 0; outcome < own.absent; ++outcome) answered += of_node[outcome];
-            const uint64_t absent = of_node[own.absent], wrong = std::min<uint64_t>(of_node[own.absent + 1], absent);
+            const auto more = [&](ConfinedCount which) {
+                return uint64_t{of_node[own.absent + static_cast<uint32_t>(which)]};
+            };
+            const uint64_t absent = of_node[own.absent], wrong = std::min(more(ConfinedCount::wrong), absent);
             own.counters->taken.add(answered + absent);
             own.counters->answered.add(answered);
             own.counters->absent[static_cast<size_t>(AbsentFor::wrong)].add(wrong);
             own.counters->absent[static_cast<size_t>(AbsentFor::too_long)].add(absent - wrong);
-            if (answered + absent > 0) own.lane->passed(std::chrono::nanoseconds(own.pass->took_ns(place)), wrong > 0);
+            if (answered + absent > 0)
+                own.lane->passed(std::chrono::nanoseconds(more(ConfinedCount::longest) * device::kConfinedTickNs),
+                                 wrong > 0);
         }
     }
 
@@ -61,7 +66,6 @@ private:
         uint32_t absent = 0;
         std::shared_ptr<QueueCounters> counters;
         std::shared_ptr<Attachment> attachment;
-        const ConfinedPass* pass = nullptr;
         Lane* lane = nullptr;
     };
     const std::shared_ptr<const Placer::Linked> linked_;

@@ -214,14 +214,21 @@ std::string confined_kernel(const chain::Program& program, const Step& step, con
     std::string functions;
     std::string text = kernel_head(kernel, "ConfinedWindows windows") + declare_counts(counters) +
                        open_counts(counters);
+    text += "    const ConfinedPacket packet(batch, windows);\n";
+    if (step.begin)
+        text += fmt::format("    packet.begin({}, {}, {});\n", program.stage_count(), program.drop_malformed,
+                            program.inner);
     for (uint16_t stage = step.first; stage < step.last; ++stage) {
         const unsigned number = stage - step.first;
         const std::string function = isolation::function_name(first + number);
+        const chain::Node& node = first_node(program, stage);
         functions += fmt::format("extern \"C\" unsigned long long {}(void* handle, const void* tables);\n", function);
         text += stage_nodes(program, stage, "nullptr", 0) +
-                fmt::format("    pass_window(batch, counts.data(), {}, windows, {}, {});\n", stage_name(stage), number,
+                fmt::format("    packet.pass<{}, {}>(counts.data(), {}, {}, {});\n",
+                            (node.reads() | node.writes()).bits, node.writes().bits, stage_name(stage), number,
                             function);
     }
+    if (step.end) text += "    packet.end();\n";
     return functions + text + close_counts(counters) + "}\n";
 }
 

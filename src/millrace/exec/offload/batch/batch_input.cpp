@@ -91,10 +91,10 @@ void choose_transfer(const OffloadOptions& options, BatchInput& batch) {
     shape.runs = batch.frames.runs;
     shape.contiguous_bytes = batch.staged_ranges.bytes();
     shape.fits_staging = batch.staged_ranges.bytes() <= options.batch_bytes;
-    shape.whole_back = batch.chain->prefixes.back == chain::kWholeFrame;
-    shape.bytes_back = shape.whole_back ? batch.frames.bytes : batch.frames.count * batch.chain->prefixes.back;
+    shape.whole_back = batch.prefixes.back == chain::kWholeFrame;
+    shape.bytes_back = shape.whole_back ? batch.frames.bytes : batch.frames.count * batch.prefixes.back;
     shape.reachable = options.pinned;
-    shape.changes = batch.chain->prefixes.back != 0;
+    shape.changes = batch.prefixes.back != 0;
     shape.workers = options.workers;
     const TransferFigures& figures = options.figures != nullptr ? *options.figures : built_in_figures();
     batch.transfer = resident_transfer(options, way_in(figures, shape, options.transfer_in),
@@ -153,7 +153,7 @@ void list_times(BatchInput& batch, const BatchBuffers& buffers) {
 PieceNeeds needs_of(const BatchInput& batch) {
     return {.packets = batch.frames.count,
             .frames_bytes = batch.frames.bytes,
-            .prefix_back = batch.chain->prefixes.back,
+            .prefix_back = batch.prefixes.back,
             .heads_home = batch.way_back == TransferOut::zero_copy,
             .sources = batch.needs_sources(),
             .times = batch.chain->reads_time,
@@ -202,7 +202,9 @@ Origin BatchInput::origin_of(size_t i) const {
 
 void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
     const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
-    const uint32_t prefix = queue.chain->prefixes.in;
+    const Prefixes &full = queue.chain->prefixes, &plain = queue.chain->plain_prefixes;
+    batch.prefixes = plain.in != full.in && queue.looks_plain(most) ? plain : full;
+    const uint32_t prefix = batch.prefixes.in;
     const nf::Growth growth = prefix == chain::kWholeFrame ? queue.chain->growth : nf::Growth();
     batch.mbufs.clear();
     batch.mbuf_runs.clear();
@@ -240,7 +242,7 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
     device::BatchWork(n, buffers.in_parts()).place(view, device_pointer<uint8_t>(buffers.device_work()));
     view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(buffers.device_visits());
-    view.prefix_bytes = batch.chain->prefixes.back == chain::kWholeFrame ? 0 : batch.chain->prefixes.back;
+    view.prefix_bytes = batch.prefixes.back == chain::kWholeFrame ? 0 : batch.prefixes.back;
     view.prefixes = batch.way_back == TransferOut::zero_copy ? buffers.back(batch.piece, batch.piece.heads_at)
                                                              : device_pointer<uint8_t>(piece + batch.piece.back_at);
     view.in_place = batch.in_place();

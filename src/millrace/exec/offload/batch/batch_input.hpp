@@ -26,6 +26,7 @@ struct BatchInput {
     StagedRanges staged_ranges;                    ///< of those runs
     std::vector<Burst> bursts;
     FrameLayout frames;
+    Prefixes prefixes{};  ///< what of each frame crosses
     PieceLayout piece;
     device::Address address = 0;  ///< of the piece
     TransferIn transfer = TransferIn::packed;
@@ -93,7 +94,7 @@ struct BatchInput {
     /// Whether the frames cross contiguous, as they were received.
     bool is_staged() const { return transfer == TransferIn::packed && !receive_blocks.empty(); }
     /// Whether kernels read the frames where they were received.
-    bool in_place() const { return transfer == TransferIn::zero_copy && chain->prefixes.back == 0; }
+    bool in_place() const { return transfer == TransferIn::zero_copy && prefixes.back == 0; }
     /// Whether the host makes them contiguous first.
     bool packs() const {
         return transfer == TransferIn::packed ? !is_staged() : transfer == TransferIn::zero_copy && !in_place();

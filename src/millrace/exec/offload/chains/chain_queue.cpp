@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
+#include "millrace/packet/plain_layout.hpp"
 
 namespace millrace::exec {
 
@@ -143,6 +144,36 @@ void ChainQueue::take_runs(size_t count) {
     if (first_run_ < runs_.size()) return;
     runs_.clear();
     first_run_ = 0;
+}
+
+bool ChainQueue::looks_plain(size_t count) const {
+    constexpr size_t kAhead = 16;
+    const auto look = [](size_t n, auto&& data, auto&& length) {
+        for (size_t i = 0; i < n; ++i) {
+            if (i + kAhead < n) __builtin_prefetch(data(i + kAhead));
+            if (!millrace::looks_plain(data(i), length(i))) return false;
+        }
+        return true;
+    };
+    size_t done = 0;
+    for (const io::ReceiveBlock& block : runs()) {
+        const size_t n = std::min<size_t>(block.count, count - done);
+        const auto at = [](size_t i) { return static_cast<uint32_t>(i); };
+        if (!look(n, [&](size_t i) { return block.data(at(i)); }, [&](size_t i) { return block.spots[i].length; }))
+            return false;
+        if ((done += n) == count) break;
+    }
+    for (const MbufRun& run : mbuf_runs_) {
+        const size_t n = std::min(run.packets, count - done);
+        rte_mbuf* const* const own = this->mbufs().data() + done;
+        const MbufShape* const about = shapes().data() + done;
+        const auto length = [&](size_t i) { return about[i].length; };
+        const auto known = [&](size_t i) { return reinterpret_cast<const uint8_t*>(own[i]) + run.data; };
+        const auto asked = [&](size_t i) { return rte_pktmbuf_mtod(own[i], const uint8_t*); };
+        if (!(run.pool != nullptr ? look(n, known, length) : look(n, asked, length))) return false;
+        if ((done += n) == count) break;
+    }
+    return true;
 }
 
 }  // namespace millrace::exec

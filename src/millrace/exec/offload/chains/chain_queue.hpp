@@ -55,6 +55,8 @@ public:
     std::span<const MbufRun> mbuf_runs() const { return mbuf_runs_; }
     /// Writes the metadata of the first `count` mbufs, as far as nobody has.
     void write_metadata(size_t count) const;
+    /// Whether the first `count` frames all have their headers where most have them (packet/plain_layout.hpp).
+    bool looks_plain(size_t count) const;
     std::span<const io::ReceiveBlock> runs() const { return std::span(runs_).subspan(first_run_); }
     /// Whether frames of that port wait.
     bool has_block_of(uint16_t port) const {

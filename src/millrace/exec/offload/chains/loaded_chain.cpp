@@ -25,6 +25,7 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
                          const std::shared_ptr<device::Device>& device, device::OrderGate& gate,
                          const OffloadOptions& options)
     : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan)),
+      plain_prefixes(program->inner == 0 ? plain_prefixes_of(program->plan) : prefixes),
       growth{program->head_growth(), program->tail_growth()}, name(name_in(options.track, program->name)) {
     if (program->stage_count() > device::kMaxStages)
         throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxStages) +

@@ -37,9 +37,10 @@ struct LoadedChain {
     ChainCounters* const counters;
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;  ///< what runs its batches; null: launches
-    Prefixes prefixes;
-    nf::Growth growth;        ///< most bytes that a packet grows on its way
-    bool reads_time = false;  ///< an NF looks at when packets came
+    Prefixes prefixes;                           ///< at most; of each batch: BatchInput::prefixes
+    Prefixes plain_prefixes;                     ///< of a batch whose packets all have a plain layout
+    nf::Growth growth;                           ///< most bytes that a packet grows on its way
+    bool reads_time = false;                     ///< an NF looks at when packets came
     /// Steps that have an order, with all between them: from the first one to behind the last one; none: both are the
     /// number of steps.
     size_t ordered_from = 0, ordered_to = 0;

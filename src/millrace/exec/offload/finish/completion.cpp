@@ -54,10 +54,10 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     // them.
     constexpr size_t kAtOnce = Carriers::kAtOnce;
     const size_t share = batch.buffers().visits() != nullptr ? n : kAtOnce;
-    const Return way = fresh != nullptr                                   ? Return::lent
-                       : input.chain->prefixes.back == chain::kWholeFrame ? Return::home
-                       : input.chain->prefixes.back != 0                  ? Return::heads
-                                                                          : Return::nothing;
+    const Return way = fresh != nullptr                            ? Return::lent
+                       : input.prefixes.back == chain::kWholeFrame ? Return::home
+                       : input.prefixes.back != 0                  ? Return::heads
+                                                                   : Return::nothing;
     if (batch.results().stored_events() + batch.results().left_count() > 0) tell_events(batch);
     if (!input.receive_blocks.empty()) pass_on_frames(batch);
     else if (way == Return::lent && input.pool != nullptr && batch.buffers().visits() == nullptr &&

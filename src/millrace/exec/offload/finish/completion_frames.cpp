@@ -61,7 +61,7 @@ void Completion::pass_on_frames(Batch& batch) {
     const BatchInput& input = batch.input();
     size_t first = 0;
     for (const io::ReceiveBlock& block : input.receive_blocks) {
-        const uint32_t back = input.chain->prefixes.back;
+        const uint32_t back = input.prefixes.back;
         const BlockResults results{.program = *input.chain->program,
                                    .counters = *input.chain->counters,
                                    .verdicts = *input.chain->verdicts,

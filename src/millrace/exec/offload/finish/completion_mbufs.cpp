@@ -34,7 +34,7 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 ResultBuffer* Completion::lend_buffer(Batch& batch) {
     const BatchInput& input = batch.input();
     // A NIC that wants physical addresses could not send from a result buffer.
-    if (input.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
+    if (input.prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
     ResultBuffer* fresh = batch.buffers().spare_buffer();
     if (fresh != nullptr) batch.buffers().result_buffer().lend(static_cast<uint16_t>(input.frames.count));
     return fresh;
@@ -55,7 +55,7 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
                                                                            // back
     const uint32_t headroom = input.frames.room.headroom, tailroom = input.frames.room.tailroom;
     const uint8_t* const heads = batch.results().at(input.piece.heads_at);
-    const uint32_t prefix_back = input.chain->prefixes.back;
+    const uint32_t prefix_back = input.prefixes.back;
     BatchInput::Metadata metadata(input, first);
     uint32_t gone = 0;
     Verdict verdict;

@@ -197,7 +197,7 @@ Status Submission::fetch(BatchSubmission& batch) {
     BatchRecord& record = batch.record();
     list_back(batch, record.pieces);
     // Or a kernel brings the heads.
-    uint64_t bytes = input.way_back == TransferOut::zero_copy ? input.frames.count * input.chain->prefixes.back : 0;
+    uint64_t bytes = input.way_back == TransferOut::zero_copy ? input.frames.count * input.prefixes.back : 0;
     Status status = Status::ok;
     for (const device::CopyPiece& piece : record.pieces) {
         if (status == Status::ok) status = device_->copy_to_host(batch.stream(), piece.host, piece.device, piece.bytes);
@@ -223,7 +223,7 @@ Status Submission::put_on_list(BatchSubmission& batch) {
     record.bytes_in += work.in[0].bytes + (work.in[1].bytes != 0 ? input.frames.bytes : input.frames.crossing);
     std::vector<device::CopyPiece>& back = record.pieces;
     list_back(batch, back);
-    if (input.way_back == TransferOut::zero_copy) record.bytes_back += input.frames.count * input.chain->prefixes.back;
+    if (input.way_back == TransferOut::zero_copy) record.bytes_back += input.frames.count * input.prefixes.back;
     for (size_t i = 0; i < back.size(); ++i) {
         work.out[i] = {static_cast<uint8_t*>(back[i].host), reinterpret_cast<uint8_t*>(back[i].device), back[i].bytes};
         record.bytes_back += back[i].bytes;
