@@ -165,6 +165,24 @@ TEST_F(ChainsOnTheGpu, LetATenantGoWhoseFunctionSaysWhatItMayNot) {
     EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);
 }
 
+TEST_F(ChainsOnTheGpu, WhoMisbehavedThereGetsBackLater) {
+    test::Scene scene(test::kTwo, test::two_chains(test::node_of("mallory", "bypass")), 0, 1000, 1, "cuda");
+    const DeviceHalf half = test::half_of(test::reads_and_marks(0, 1), "marker");
+    std::optional<Sender> mallory(std::in_place, scene.socket(), "mallory", half);
+    ASSERT_TRUE(wait_until([&] { return !mallory->text().empty(); }));
+    EXPECT_NE(mallory->text().find("fenced"), std::string::npos) << "at once: " << mallory->text();
+    scene.runtime().start();
+    ASSERT_TRUE(wait_until([&] { return !mallory->parted().empty(); }));
+    ASSERT_TRUE(wait_until([&] { return scene.tenant("mallory").state != "attached"; }));
+    const auto then = std::chrono::steady_clock::now();
+    mallory.emplace(scene.socket(), "mallory", half);
+    ASSERT_TRUE(wait_until([&] { return !mallory->text().empty(); }));
+    EXPECT_NE(mallory->text().find("there again in"), std::string::npos) << mallory->text();
+    ASSERT_TRUE(wait_until([&] { return mallory->text().find("fenced") != std::string::npos; })) << mallory->text();
+    EXPECT_GT(std::chrono::steady_clock::now() - then, 4s);
+    scene.finish();
+}
+
 TEST_F(ChainsOnTheGpu, WhatAFunctionWantsThatNoTenantHasKeepsItInItsProcess) {
     struct Case {
         const char* kind;

@@ -226,6 +226,11 @@ void Manager::let_go() {
         if (why == Parting::none) continue;
         const std::string words = why == Parting::refused ? refused_[name].why : kWords[static_cast<size_t>(why)];
         attachment->tell(Notice::Kind::parted, words);
+        // What it does there again holds up others: kernels are loaded, and its own take long. A stage on the CPU does
+        // not.
+        if ((why == Parting::wrong || why == Parting::late) && attachment->confined() != nullptr &&
+            !attachment->confined()->stages().any())
+            keep_off(name);
         seat->clear();
         ++changes_;
         if (why != Parting::changed && why != Parting::refused)
@@ -236,6 +241,15 @@ void Manager::let_go() {
 }
 
 /// With the lock.
+void Manager::keep_off(const std::string& name) {
+    constexpr std::chrono::seconds kFirst{5}, kMost{300}, kForgotten{300};
+    KeptOff& own = kept_off_[name];
+    const auto now = Placer::Clock::now();
+    own.pause = now - own.until > kForgotten ? kFirst : std::min(2 * own.pause, kMost);
+    own.until = now + own.pause;
+}
+
+/// With the lock.
 void Manager::take_offer(const std::string& name, const std::shared_ptr<Attachment>& attachment) {
     auto memory = attachment->take_offer();
     const auto known = known_.find(name);
@@ -243,7 +257,15 @@ void Manager::take_offer(const std::string& name, const std::shared_ptr<Attachme
     const Expected& expected = known->second.expected;
     if (expected.architecture.empty())
         attachment->tell(Notice::Kind::kept, "no GPU of this run takes a device half of this tenant");
-    else placer_->put(attachment, std::move(memory), expected.confined);
+    else {
+        const auto not_before = kept_off_[name].until;
+        const auto left = std::chrono::ceil<std::chrono::seconds>(not_before - Placer::Clock::now());
+        if (left.count() > 0)
+            attachment->tell(Notice::Kind::kept, fmt::format("what it did on the GPU got it detached: there again in "
+                                                             "{} s",
+                                                             left.count()));
+        placer_->put(attachment, std::move(memory), expected.confined, not_before);
+    }
 }
 
 void Manager::tell(const std::string& message, const std::string& hint) const {

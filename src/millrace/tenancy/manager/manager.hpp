@@ -59,6 +59,12 @@ private:
         std::string why;
         uint64_t as_of = 0;  ///< `changes_` when it had none
     };
+    /// A tenant that was detached for what its function did on the GPU: it gets back there later, each time later.
+    struct KeptOff {
+        Placer::Clock::time_point until;
+        std::chrono::seconds pause{0};
+    };
+    void keep_off(const std::string& name);
     void listen();
     void open_doors(std::map<std::string, std::map<std::string, Expected>> wanted);
     void let_in();
@@ -81,6 +87,7 @@ private:
     std::vector<std::shared_ptr<const chain::Program>> undivided_;  // chains of the present configuration
     chain::Demand demand_;
     std::map<std::string, Refused> refused_;
+    std::map<std::string, KeptOff> kept_off_;
     uint64_t changes_ = 0;  // of the demand, and of who is on the device
     Reporter reporter_;
     std::unique_ptr<Placer> placer_;  // null: no device runs tenants' device halves

@@ -40,13 +40,13 @@ Placer::~Placer() {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory,
-                 const ConfinedTerms& terms) {
+void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory, const ConfinedTerms& terms,
+                 Clock::time_point not_before) {
     {
         const std::lock_guard lock(mutex_);
         // Who comes and goes while another one's function takes long leaves no memory and descriptors here.
         std::erase_if(orders_, [](const Order& order) { return !order.attachment->attached(); });
-        orders_.push_back({std::move(attachment), std::move(memory), terms});
+        orders_.push_back({std::move(attachment), std::move(memory), terms, not_before});
     }
     wanted_.notify_one();
 }
@@ -84,14 +84,16 @@ void Placer::work() {
     constexpr std::chrono::milliseconds kLook{200};
     std::unique_lock lock(mutex_);
     while (true) {
-        const auto due = [this] { return stopping_ || !orders_.empty() || !to_link_.empty(); };
-        if (functions_.empty()) wanted_.wait(lock, due);
+        const auto due = [this] {
+            return stopping_ || std::ranges::any_of(orders_, &Order::is_due) || !to_link_.empty();
+        };
+        if (functions_.empty() && orders_.empty()) wanted_.wait(lock, due);
         else wanted_.wait_for(lock, kLook, due);
         if (stopping_) return;
         std::optional<Order> order;
-        if (!orders_.empty()) {
-            order = std::move(orders_.front());
-            orders_.pop_front();
+        if (const auto next = std::ranges::find_if(orders_, &Order::is_due); next != orders_.end()) {
+            order = std::move(*next);
+            orders_.erase(next);
         }
         lock.unlock();
         sweep();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,6 +20,7 @@ namespace millrace::tenancy {
 
 class Placer {
 public:
+    using Clock = std::chrono::steady_clock;
     /// The tenants of a chain in one piece, in its order; each is placed, with room for its batches.
     struct Chain {
         std::shared_ptr<const chain::Program> program;
@@ -44,8 +46,10 @@ public:
     Placer& operator=(const Placer&) = delete;
 
     device::Device& device() const { return *device_; }
-    /// Reads, verifies, fences and places what lies in `memory`, and tells the tenant what has become of it.
-    void put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory, const ConfinedTerms& terms);
+    /// Reads, verifies, fences and places what lies in `memory`, and tells the tenant what has become of it; some 200
+    /// ms after `not_before` at most, if nobody else is being placed.
+    void put(std::shared_ptr<Attachment> attachment, std::unique_ptr<Descriptor> memory, const ConfinedTerms& terms,
+             Clock::time_point not_before = {});
 
     /// The functions of a chain's tenants, which are being linked.
     class Linked {
@@ -71,6 +75,8 @@ private:
         std::shared_ptr<Attachment> attachment;
         std::unique_ptr<Descriptor> memory;
         ConfinedTerms terms;
+        Clock::time_point not_before;
+        bool is_due() const { return Clock::now() >= not_before; }
     };
     void work();
     void place(const Order& order);
