@@ -138,15 +138,15 @@ TEST(Steps, AreOneWhereNobodyAsksForAnOrder) {
 }
 
 TEST(Steps, TakePacketsThroughTheWindowsOfNeighboursAtOnce) {
-    EXPECT_EQ(steps_of({Wish::tenants}), "n0-0< x0-1 n1-1>") << "somebody has to parse";
+    EXPECT_EQ(steps_of({Wish::tenants}), "x0-1<>") << "it parses and ends, too";
     EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants, Wish::nothing}), "n0-1< x1-2 n2-3>");
-    EXPECT_EQ(steps_of({Wish::tenants, Wish::tenants}), "n0-0< x0-2 n2-2>");
-    EXPECT_EQ(steps_of({Wish::tenants, Wish::nothing, Wish::tenants, Wish::tenants}), "n0-0< x0-1 n1-2 x2-4 n4-4>");
-    EXPECT_EQ(steps_of({Wish::tenants, Wish::order}), "n0-0< x0-1 n1-1k (t1$) n1-2>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants}, Mode::pipelined), "n0-1< x1-2 n2-2>");
+    EXPECT_EQ(steps_of({Wish::tenants, Wish::tenants}), "x0-2<>");
+    EXPECT_EQ(steps_of({Wish::tenants, Wish::nothing, Wish::tenants, Wish::tenants}), "x0-1< n1-2 x2-4>");
+    EXPECT_EQ(steps_of({Wish::tenants, Wish::order}), "x0-1< n1-1k (t1$) n1-2>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::tenants}, Mode::pipelined), "n0-1< x1-2>");
     chain::Program many = chain_of({Wish::tenants});
     many.nodes.resize(kMaxStages, many.nodes.front());
-    EXPECT_EQ(text_of(plan_steps(many, {})), "n0-0< x0-16 n16-16>");
+    EXPECT_EQ(text_of(plan_steps(many, {})), "x0-16<>");
 }
 
 TEST(Steps, CutTheChainBeforeWhatIsNumbered) {
@@ -178,7 +178,7 @@ TEST(Steps, CutAFunctionInPartsWhereItsSearchEnds) {
     EXPECT_EQ(steps_of({Wish::nothing, Wish::parts, Wish::nothing}, Mode::pipelined), "n0-1< n1-2f n1-2j n2-3>");
     EXPECT_EQ(steps_of({Wish::parts, Wish::order}), "n0-1<f n0-1jk (t1$) n1-2>");
     EXPECT_EQ(steps_of({Wish::order, Wish::parts}), "n0-0<k (t0$) n0-2f n1-2>j");
-    EXPECT_EQ(steps_of({Wish::parts, Wish::tenants}), "n0-1<f n0-1j x1-2 n2-2>");
+    EXPECT_EQ(steps_of({Wish::parts, Wish::tenants}), "n0-1<f n0-1j x1-2>");
     EXPECT_EQ(steps_of({Wish::keyed_parts, Wish::nothing}), "n0-0<k n0-1f n0-1jh (a k0 w0$) n1-2>");
     EXPECT_EQ(steps_of({Wish::nothing, Wish::whole, Wish::nothing}), "n0-3<>") << "these tables need no parts";
     EXPECT_EQ(steps_of({Wish::parts}, Mode::persistent), "n0-1<>") << "one kernel has all";
