@@ -37,10 +37,12 @@ def columns_of(page, part, records):
 
 def table_tenants_domains(page):
     records = {"tenants-domains-before": "before", "tenants-domains-before-call-thread": "before, `--call-thread`",
-               "tenants-domains": "now", "tenants-domains-call-thread": "now, `--call-thread`"}
+               "tenants": "now", "tenants-call-thread": "now, `--call-thread`"}
     return columns_of(page, "domains", records)
 
 
-for own in ("batch", "fence", "victim", "killed", "mixes"):
+BOTH = {"": "without", "-call-thread": "`--call-thread`"}
+for own, record, ways in (("batch", "tenants", [""]), ("killed", "tenants", [""]), ("victim", "tenants", BOTH),
+                          ("fence", "tenants-mixes", BOTH), ("mixes", "tenants-mixes", BOTH)):
     globals()[f"table_tenants_{own}"] = functools.partial(
-        columns_of, part=own, records={"tenants": "without", "tenants-call-thread": "`--call-thread`"})
+        columns_of, part=own, records={record + way: BOTH[way] for way in ways})

@@ -64,9 +64,8 @@ TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     const std::string apart = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") + "]",
                       neighbours = "[mirror, " + tenant_node("wall", "firewall") + ", " +
                                    tenant_node("way", "router", "2Mi") + "]";
-    for (const auto& [count, theirs] :
-         {std::pair(1, apart), std::pair(33, apart), std::pair(5000, apart), std::pair(1, neighbours),
-          std::pair(1025, neighbours), std::pair(5000, neighbours)}) {
+    for (const auto& [count, theirs] : {std::pair(1, apart), std::pair(33, apart), std::pair(1025, apart),
+                                        std::pair(1, neighbours), std::pair(5000, neighbours)}) {
         SCOPED_TRACE(count);
         SCOPED_TRACE(theirs);
         const std::vector<Frame> frames = some_frames(count);

@@ -79,7 +79,7 @@ bool is_slow_alone(size_t slow_one) {
 TEST_F(SlowOnTheGpu, WhoIsSlowForOnePacketOfABatchIsSlowAndNoNeighbourOfIt) {
     // On a busy machine an emulated GPU may take as long for an honest function; but not again and again.
     constexpr int kTries = 4;
-    for (const size_t slow_one : {0u, 15u, 40u, 63u}) {
+    for (const size_t slow_one : {0u, 40u, 63u}) {
         int tries = 0;
         while (tries < kTries && !is_slow_alone(slow_one)) ++tries;
         EXPECT_LT(tries, kTries) << "packet " << slow_one;

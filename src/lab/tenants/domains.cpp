@@ -14,37 +14,32 @@ using nlohmann::json;
 
 void TenantBench::domains() {
     for (const uint32_t frame : options_.frames) {
-        if (!has_time(12)) return;
+        if (!has_time(16)) return;
         const std::string what = fmt::format("{} B", frame);
-        double fused = 0;
-        {
-            options_.progress("domains: " + what + ", all functions in one domain");
+        const auto measure = [&](const std::string& name, bool apart, json with) {
+            options_.progress("domains: " + what + ", " + name);
+            with["frame"] = frame;
             SceneOptions options = scene_options(frame);
-            options.apart = false;
+            options.apart = apart;
             TenantScene scene(options, {chain_of_all()});
+            scene.attach();
             scene.start();
-            scene.pass(span(0.5));
-            const SceneSpan before = scene.now();
-            scene.pass(span(1));
-            const SceneSpan took = scene.now() - before;
-            fused = double(took.chains.at("service").sent) / took.seconds;
-            add("domains", "one domain, fused", fused, "packets/s", {{"frame", frame}});
-            end(scene, "domains", "fused, " + what);
-        }
-        options_.progress("domains: " + what + ", each function a tenant's");
-        TenantScene scene(scene_options(frame), {chain_of_all()});
-        scene.attach();
-        scene.start();
-        const Carried found = carried(scene, "service", 0.4);
+            const Carried found = carried(scene, "service", 0.4);
+            add("domains", name + ", nothing lost", found.rate, "packets/s", with);
+            add("domains", name + ", while more comes", found.overload, "packets/s", with);
+            if (found.rate > 0)
+                for (const double percent : {50.0, 99.0})
+                    add("domains", fmt::format("{}, p{:.0f} at that rate", name, percent),
+                        found.span.chains.at("service").latency_us(percent), "us", with);
+            end(scene, "domains", name + ", " + what);
+            return found;
+        };
+        const json count = {{"tenants", options_.functions.size()}};
+        const Carried fused = measure("one domain", false, json::object()), own = measure("tenants", true, count);
         const json with = {{"frame", frame}, {"tenants", options_.functions.size()}};
-        add("domains", "tenants, nothing lost", found.rate, "packets/s", with);
-        add("domains", "tenants, while more comes", found.overload, "packets/s", with);
-        if (fused > 0) add("domains", "tenants to one domain", found.rate / fused, "ratio", with);
-        if (found.rate > 0)
-            for (const double percent : {50.0, 99.0})
-                add("domains", fmt::format("tenants, p{:.0f} at that rate", percent),
-                    found.span.chains.at("service").latency_us(percent), "us", with);
-        end(scene, "domains", "tenants, " + what);
+        if (fused.rate > 0) add("domains", "tenants to one domain, nothing lost", own.rate / fused.rate, "ratio", with);
+        if (fused.overload > 0)
+            add("domains", "tenants to one domain, while more comes", own.overload / fused.overload, "ratio", with);
     }
 }
 

@@ -135,7 +135,7 @@ bool TenantBench::has_time(double seconds) {
 }
 
 TenantBench::Carried TenantBench::carried(TenantScene& scene, const std::string& chain, double seconds) {
-    constexpr int kGrowth = 12, kSteps = 7;
+    constexpr int kGrowth = 12, kSteps = 6;
     constexpr double kLost = 0.001, kSlowest = 1000;
     const auto look = [&](double rate, double each) {
         scene.set_rate(chain, rate);
