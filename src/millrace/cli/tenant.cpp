@@ -5,7 +5,6 @@
 #include <iostream>
 #include <thread>
 
-#include "millrace/base/eal.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/process/run_guard.hpp"
 #include "millrace/cli/process/signals.hpp"
@@ -147,7 +146,6 @@ void print_table(const tenancy::FunctionHost& host) {
 
 int tenant(const TenantArguments& arguments) {
     const RunGuard guard;
-    start_eal();
     const Chosen chosen = choose(arguments);
     std::filesystem::create_directories(arguments.output);
     tenancy::FunctionHost host(*chosen.type, chosen.options, arguments.name, arguments.output);
