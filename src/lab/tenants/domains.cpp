@@ -17,7 +17,7 @@ void TenantBench::domains() {
         if (!has_time(16)) return;
         const std::string what = fmt::format("{} B", frame);
         const auto measure = [&](const std::string& name, bool apart, json with) {
-            options_.progress("domains: " + what + ", " + name);
+            options_.progress(fmt::format("domains: {}, {}", what, name));
             with["frame"] = frame;
             SceneOptions options = scene_options(frame);
             options.apart = apart;
@@ -31,7 +31,7 @@ void TenantBench::domains() {
                 for (const double percent : {50.0, 99.0})
                     add("domains", fmt::format("{}, p{:.0f} at that rate", name, percent),
                         found.span.chains.at("service").latency_us(percent), "us", with);
-            end(scene, "domains", name + ", " + what);
+            end(scene, "domains", fmt::format("{}, {}", name, what));
             return found;
         };
         const json count = {{"tenants", options_.functions.size()}};

@@ -148,8 +148,7 @@ void Completion::pass_on_carried(Batch& batch, size_t first, size_t end) {
     };
     for (size_t from = first, next = first; from < end; from = next) {
         const uint64_t own = key(results[from]);
-        while (++next < end && key(results[next]) == own) {
-        }
+        for (++next; next < end && key(results[next]) == own;) ++next;
         const Verdict verdict = verdict_of(program, results[from]);
         const std::span<rte_mbuf* const> carriers = leaves_by_port(verdict) ? carriers_->offer(next - from)
                                                                             : std::span<rte_mbuf* const>();
