@@ -99,6 +99,8 @@ void serve(const TenantArguments& arguments, tenancy::Member& member, tenancy::F
         if (!placed) continue;
         if (placed->kind == tenancy::Notice::Kind::placed)
             tell(arguments, std::string("runs on the GPU, ") + placed->text + stages_text(host.stages()));
+        else if (placed->kind == tenancy::Notice::Kind::later)
+            tell(arguments, std::string("is not on the GPU yet: ") + placed->text);
         else stay(arguments, std::string("the run refuses its device half: ") + placed->text);
     }
 }

@@ -121,6 +121,7 @@ struct Notice {
         parted,  ///< it lets go, and `text` is why
         placed,  ///< the device half runs on the GPU, and `text` says how
         kept,    ///< it does not, and `text` says why: the function stays in the tenant's process
+        later,   ///< it will, and `text` says when: the function works in the tenant's process until then
     };
     uint32_t magic = 0x4e4c524d;  // "MRLN"
     uint32_t version = kVersion;

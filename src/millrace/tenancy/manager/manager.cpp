@@ -245,7 +245,8 @@ void Manager::keep_off(const std::string& name) {
     constexpr std::chrono::seconds kFirst{5}, kMost{300}, kForgotten{300};
     KeptOff& own = kept_off_[name];
     const auto now = Placer::Clock::now();
-    own.pause = now - own.until > kForgotten ? kFirst : std::min(2 * own.pause, kMost);
+    const bool is_first = own.pause.count() == 0 || now - own.until > kForgotten;
+    own.pause = is_first ? kFirst : std::min(2 * own.pause, kMost);
     own.until = now + own.pause;
 }
 
@@ -261,9 +262,8 @@ void Manager::take_offer(const std::string& name, const std::shared_ptr<Attachme
         const auto not_before = kept_off_[name].until;
         const auto left = std::chrono::ceil<std::chrono::seconds>(not_before - Placer::Clock::now());
         if (left.count() > 0)
-            attachment->tell(Notice::Kind::kept, fmt::format("what it did on the GPU got it detached: there again in "
-                                                             "{} s",
-                                                             left.count()));
+            attachment->tell(Notice::Kind::later,
+                             fmt::format("it was detached for what it did there; again in {} s", left.count()));
         placer_->put(attachment, std::move(memory), expected.confined, not_before);
     }
 }
