@@ -4,6 +4,7 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/tenants/parts.hpp"
 #include "millrace/device/device.hpp"
+#include "millrace/device/node_counters.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/tenancy/manager/manager.hpp"
 
@@ -233,6 +234,16 @@ TEST(ChainsInOnePiece, AreThoseThatADeviceCanTakeSo) {
     EXPECT_EQ(alone.front().kind, Kind::confined);
     EXPECT_TRUE(alone.front().begin && alone.front().end);
     EXPECT_EQ(alone.front().last, 2u);
+    // A device counts three more of each tenant's node, and has room for 32.
+    for (const auto& [outcomes, fits] : {std::pair{28, true}, {29, false}, {30, false}}) {
+        std::string names;
+        for (int i = 0; i < outcomes; ++i) names += (i > 0 ? ", o" : "o") + std::to_string(i) + ": next";
+        const auto one = undivided("[{tenant: b, outcomes: {" + names + "}, absent: drop}]");
+        EXPECT_EQ(one != nullptr, fits) << outcomes;
+        if (one != nullptr) {
+            EXPECT_EQ(device::counters_of_node(*one), size_t{millrace::kMaxOutcomes});
+        }
+    }
     EXPECT_EQ(undivided(nfs, "cpu"), nullptr);
     EXPECT_EQ(undivided("[mirror]"), nullptr) << "it has no parts";
     EXPECT_EQ(undivided("[" + node_of("b", ", runs-on: process") + "]"), nullptr);
