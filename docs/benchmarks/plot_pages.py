@@ -97,6 +97,26 @@ def growth(what, label):
     return draw
 
 
+def flows(records, colors, markers):
+    """Packets a second against connections that are followed, by how they come."""
+    plot, axis = plt.subplots(figsize=(6, 4.2))
+    own = {}
+    for record in records:
+        inputs = record["inputs"]
+        for r in record["results"]:
+            where = "GPU" if "cuda" in r["device"] else f"{r['workers']} core{'s' if r['workers'] > 1 else ''}"
+            name = f"{where}, {'by Zipf' if inputs['popularity'] == 'zipf' else 'each in turn'}"
+            own.setdefault(name, {})[inputs["flows"]] = r["packets-per-second"] * 1e-6
+    counts = sorted({count for rates in own.values() for count in rates})
+    entries = [(name, sorted(rates), [rates[n] for n in sorted(rates)]) for name, rates in own.items()]
+    lines(axis, colors, markers, entries)
+    axis.set_xscale("log")
+    axis.set_xticks(counts, [f"{n:,}" for n in counts])
+    axis.set_xlabel("connections that are followed")
+    from_zero(axis, "Mpkt/s")
+    return plot
+
+
 def workers(records, colors, markers):
     """Packets a second of a chain against workers, at the frame size of the first record."""
     plot, axis = plt.subplots(figsize=(5.5, 4.2))
@@ -178,6 +198,7 @@ def draw_pages(folder, colors, markers, others):
     own = {
         "throughput": throughput,
         "tunnels": growth("tunnels", "ESP tunnels"),
+        "flows": flows,
         "chains": growth("chains", "chains of firewall and router that share a port"),
         "rules-chains": growth("rules-chains", "chains with published rules that share a port"),
         "cpu-tunnels": growth("cpu-tunnels", "ESP tunnels of IPsec alone"),

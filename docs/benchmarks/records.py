@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+FLOWS, COMES = (1000, 65536, 1000000, 16000000), ("even", "zipf")
 # What grows: the records of each number of them.
 GROWTH = {
     "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024, 16384)],
@@ -13,6 +14,7 @@ GROWTH = {
 PLOTS = {
     "throughput": ["chain-contiguous", "chain-mbufs", "cpu"],
     **GROWTH,
+    "flows": [f"{where}flows-{comes}-{count}" for where in ("", "cpu-") for comes in COMES for count in FLOWS],
     "nf-times": ["nf-times"],
     "latency": ["latency", "latency-shared", "latency-mbufs"],
     "rules-workers": ["rules-workers", "rules-chains-1"],

@@ -20,6 +20,7 @@ import pathlib
 import re
 import sys
 
+import tables_flows
 import tables_gpu
 import tables_latency
 import tables_method
@@ -32,7 +33,7 @@ from records import Missing, Refused, digest, lines_of
 
 PAPERS = "papers.md"  # whose records are in papers/
 PAGES = [
-    PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "translations.md", "latency.md",
+    PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "flows.md", "translations.md", "latency.md",
     "several-gpus.md", "sharing.md", "tenants.md", "method.md",
 ]
 
@@ -154,7 +155,8 @@ def find_table(name):
     """The function that makes a table."""
     own = "table_" + name.replace("-", "_")
     for module in (
-        tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing, tables_tenants,
+        tables_flows, tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing,
+        tables_tenants,
     ):
         if hasattr(module, own):
             return getattr(module, own)

@@ -117,6 +117,12 @@ def table_translations(page):
     return lines_of(["", "endpoints inside", "one GPU, 6 workers", "CPU, 16 workers"], rows)
 
 
+def table_translated_chain(page):
+    gpu, cpu = (page.results(f"translations-{where}gateway-1000000")[0]["packets-per-second"] for where in ("", "cpu-"))
+    rows = [["1,000,000", million(gpu), million(cpu), f"{gpu / cpu:.1f}"]]
+    return lines_of(["endpoints inside", "one GPU, 6 workers", "CPU, 16 workers", "ratio"], rows)
+
+
 def table_start(page):
     record = page.load("start")
     before = record["seconds-before"]

@@ -31,6 +31,7 @@ _millrace() {
         --keep-kernels) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+        --popularity) mapfile -t COMPREPLY < <(compgen -W "even zipf" -- "$current"); return ;;
         --nids-flows) mapfile -t COMPREPLY < <(compgen -W "none flows streams messages" -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
         --cipher) mapfile -t COMPREPLY < <(compgen -W "aes-128-ctr aes-256-ctr aes-128-cbc aes-256-cbc aes-128-gcm aes-256-gcm" -- "$current"); return ;;

@@ -58,7 +58,7 @@ public:
         const size_t snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         const size_t events_at = aligned(snapshot_at + state_bytes);
         const size_t work_at = aligned(events_at + count * kEvents * sizeof(Event));
-        const device::BatchWork work(count, true);
+        const device::BatchWork work(count, device::WorkNeeds::of(program, true));
         const size_t times_at = aligned(work_at + work.bytes());
         input_bytes_ = frames_at;
         head_at_ = head_at;

@@ -108,6 +108,7 @@ nlohmann::json Session::inputs() const {
                                   algorithms_of(workload_.cipher))},
             {"payload", workload_.payload_name},
             {"flows", workload_.flows},
+            {"popularity", workload_.popularity},
             {"chains", options_.chains},
             {"max-batch", options_.max_batch},
             {"max-delay", options_.max_delay},

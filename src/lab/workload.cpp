@@ -206,6 +206,7 @@ Workload make_workload(const WorkloadOptions& options) {
     Workload w;
     w.scratch = options.scratch;
     w.flows = options.flows;
+    w.popularity = options.popularity;
     w.nids_flows = options.nids_flows;
     std::mt19937 random(7);
     choose_patterns(w, options, random);
@@ -240,10 +241,11 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
         text += fmt::format("replay: \"{}\"", traffic.replay);
     } else {
         text += fmt::format(
-            "size: {}, flows: {}, protocol: tcp, addresses: {{src: 198.18.0.0/15, dst: {}}}, ports: {{src: 1024-65535, "
+            "size: {}, flows: {}, popularity: {}, protocol: tcp, addresses: {{src: 198.18.0.0/15, dst: {}}}, ports: "
+            "{{src: 1024-65535, "
             "dst: 80-90}}, "
             "payload: {}",
-            traffic.size, w.flows, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
+            traffic.size, w.flows, w.popularity, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
     return text + "}";

@@ -26,7 +26,8 @@ struct WorkloadOptions {
                                       ///< told otherwise, or messages
     std::string payload = "http";     ///< http, capture or random
     uint32_t flows = 65536;
-    uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
+    std::string popularity = "even";  ///< of the flows: even or zipf
+    uint32_t tunnels = 1;             ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
     std::string cipher = kCiphers[0];
 };
 inline constexpr uint32_t kMaxTunnels = 16384;
@@ -63,6 +64,7 @@ struct Workload {
     std::array<uint8_t, 4> dst_from;  ///< the prefix of destinations: its first address
     unsigned dst_bits = 0;            ///< and its length
     uint32_t flows = 0;
+    std::string popularity;
     std::string rules_name, pattern_name, route_name, payload_name;  ///< for people
 };
 

@@ -87,6 +87,9 @@ inline int __ffsll(long long v) { return __builtin_ffsll(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
     return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
 }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
+}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
     return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (by & 31));
 }
@@ -188,6 +191,8 @@ void ld_shared_u32(T& to, unsigned address) {
     if (address % 4 != 0) emulator::calls->fault("a misaligned load of a block's memory");
     __builtin_memcpy(&to, emulator::self->block_memory + address, sizeof to);
 }
+inline void prefetch_global_L1(unsigned long long) {}
+inline void prefetch_global_L2(unsigned long long) {}
 template <class T>
 void ld_acquire_gpu_u64(T& to, const T* from) {
     emulator::calls->pause();

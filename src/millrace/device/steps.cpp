@@ -79,6 +79,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     };
     const auto add_keyed = [&](uint16_t i) {
         const auto next = static_cast<uint16_t>(i + 1);
+        steps.push_back({Step::Kind::group, i, i});
         // The blocks of the step itself must not wait for another batch: they could be all that there is room for.
         steps.push_back({Step::Kind::sequence, i, i});
         steps.push_back({Step::Kind::keyed, i, next});
@@ -149,13 +150,13 @@ const char* part_text(const Step& step, size_t stage) {
 }
 
 std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {
-        "gather",        "",        "numbering for ",    "commit of ",  "sequence of ", "",
-        "time-outs of ", "packing", "snapshot of state", "in windows: "};
+    static const char* const kKinds[] = {"gather",       "", "numbering for ", "commit of ", "grouping for ",
+                                         "sequence of ", "", "time-outs of ",  "packing",    "snapshot of state",
+                                         "in windows: "};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
     using Kind = Step::Kind;
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;
-    const bool before_it = step.kind == Kind::tickets || step.kind == Kind::sequence;
+    const bool before_it = step.kind == Kind::tickets || step.kind == Kind::group || step.kind == Kind::sequence;
     const uint16_t last = before_it ? static_cast<uint16_t>(step.first + 1) : step.last;
     for (uint16_t i = step.first; named && i < last; ++i) {
         text += (i > step.first ? " → " : "") + program.nodes[program.stage(i).first].name;

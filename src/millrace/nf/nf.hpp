@@ -61,6 +61,7 @@
 #include "millrace/nf/image.hpp"
 #include "millrace/nf/parts.hpp"
 #include "millrace/nf/shown.hpp"
+#include "millrace/nf/state/keyed_burst.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
@@ -181,6 +182,7 @@ using ProcessFunction = Decision (*)(Packet&, const void* tables);
 using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
 using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
 using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
+using KeyedFunctionOfBurst = void (*)(std::span<Packet* const>, const void* tables, Decision*);
 using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
 using SweepFunction = void (*)(Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns);
 
@@ -206,8 +208,10 @@ struct Type {
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
-    ClaimFunction claim = nullptr;                ///< KeyedState::claim, of an NF with state per key
+    KeyedFunctionOfBurst run_keyed = nullptr;     ///< nf::run_keyed_burst, of an NF with state per key
+    ClaimFunction claim = nullptr;                ///< KeyedState::claim, of such an NF
     SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
+    size_t wanted_bytes = 0;                      ///< of nf::Wanted, of such an NF
     bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/gpu/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
@@ -371,8 +375,13 @@ private:
             return *static_cast<const typename Device::Tables*>(tables);
         };
         type.reads_time = true;
+        type.wanted_bytes = sizeof(Wanted<Device>);
         type.order_key = [](const Packet& packet, const void* tables) {
-            return decltype(Device::Tables::state)::template bucket_of<Device>(packet, own(tables));
+            Wanted<Device> wanted;
+            return decltype(Device::Tables::state)::order_key(packet, own(tables), wanted);
+        };
+        type.run_keyed = [](std::span<Packet* const> packets, const void* tables, Decision* decisions) {
+            run_keyed_burst<Device, detail::HasKeyedCommit<Device>>(packets, own(tables), decisions);
         };
         type.claim = [](const void* tables, uint32_t buckets) { return own(tables).state.claim(buckets); };
         type.sweep = [](Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns) {
@@ -380,7 +389,7 @@ private:
         };
         if constexpr (detail::HasKeyedCommit<Device>)
             type.commit = [](Packet& packet, const void* tables, Decision decision) {
-                return decltype(Device::Tables::state)::template commit<Device>(packet, own(tables), decision);
+                return decltype(Device::Tables::state)::template decide<Device>(packet, own(tables), decision);
             };
     }
 };

@@ -68,7 +68,7 @@ TEST(Batches, LeaveNoMemoryBehindWhenThereIsNotEnough) {
     OffloadOptions options;
     options.depth = 2;
     options.batch_bytes = 4096;
-    const RingNeeds needs{.state_bytes = 1 << 20, .emitters = 2, .keepers = 1, .in_parts = true};
+    const RingNeeds needs{.state_bytes = 1 << 20, .emitters = 2, .keepers = 1, .work = {.in_parts = true}};
     // Of a batch 4, of the ring 1 and 6 regions; then what needs more, with 3 more for each batch.
     expect_no_leak(
         [&](const std::shared_ptr<ScantDevice>& device) {

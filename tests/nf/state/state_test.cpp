@@ -86,6 +86,17 @@ TEST_P(StateOnDevices, IsAMaps) {
         }
 }
 
+/// More packets than groups of a GPU have at once, and all of them in one group.
+TEST_P(StateOnDevices, IsAMapsForLongBatches) {
+    for (const Keys keys : kKeys) {
+        const Given given = make_packets(keys, 7000, kShortTimeoutNs, 11);
+        const auto chain = tally_chain("timeout: 40us, max-keys: 64k", name());
+        exec::OffloadOptions options;
+        options.mode = mode();
+        expect_decisions(given.expected, run_on_device(device(3), chain, given.frames, given.frames.size(), options));
+    }
+}
+
 TEST_P(StateOnDevices, GoesOnFromBatchToBatch) {
     const Given given = make_packets(Keys::zipf, 6000, 300'000, 5);
     for (const size_t burst : {1u, 7u, 64u, 1000u}) {
@@ -266,7 +277,9 @@ TEST(StatePerKey, HoldsAMillionKeys) {
     uint32_t refused = 0;
     for (int round = 0; round < 2; ++round)
         for (uint32_t key = 1; key <= kCount; ++key) {
-            const auto entry = tables.state.find({{key, 0, 0, 0}}, 1000 + key, nf::Lookup::create, nobody);
+            const Tally::Source source{{key, 0, 0, 0}};
+            const auto entry = tables.state.find(source, tables.state.hash(source), 1000 + key, nf::Lookup::create,
+                                                 nobody);
             if (!entry) {
                 ++refused;
                 continue;

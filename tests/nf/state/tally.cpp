@@ -27,7 +27,7 @@ uint64_t TallyHost::packets() const {
     const auto& tables = *static_cast<const Tally::Tables*>(image().tables());
     uint64_t packets = 0;
     for (uint64_t i = 0; i < tables.state.tags.size(); ++i)
-        if (tables.state.tags[i] != 0) packets += tables.state.values[i].packets;
+        if (tables.state.tags[i] != 0) packets += tables.state.entries[i].value.packets;
     return packets;
 }
 

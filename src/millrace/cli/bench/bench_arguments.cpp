@@ -109,6 +109,11 @@ void BenchArguments::add_to(CLI::App& command) {
         ->check(CLI::Range(1, 1 << 24))
         ->capture_default_str();
     command
+        .add_option("--popularity", session.workload.popularity,
+                    "Whether packets are of each five-tuple in turn, or of some far more often, by Zipf's law")
+        ->check(CLI::IsMember({"even", "zipf"}))
+        ->capture_default_str();
+    command
         .add_option("--tunnels", session.workload.tunnels,
                     "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
         ->check(power_of_two(lab::kMaxTunnels))

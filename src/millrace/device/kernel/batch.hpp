@@ -73,6 +73,9 @@ struct StateWords {
 };
 inline constexpr uint32_t kMaxStateArrays = 8;
 
+/// In BatchView::keys: the packet does not wait for the stage with state per key that they are for.
+inline constexpr uint32_t kNotGrouped = 0xfffffffeu;
+
 /// Most NFs of a chain whose state batches change one after the other.
 inline constexpr uint32_t kMaxSequences = 16;
 
@@ -112,11 +115,12 @@ struct BatchView {
     uint16_t* at = nullptr;           ///< the node that each packet waits for
     Decision* decisions = nullptr;    ///< of the node that runs, where its commit comes later
     uint32_t* kept = nullptr;         ///< [packet][kKeptWords]: what functions in parts keep between them
+    uint8_t* wanted = nullptr;        ///< [packet][Type::wanted_bytes]: nf::Wanted of the stage that `keys` are of
     uint32_t* keys = nullptr;         ///< order keys of the node that is being numbered
     uint16_t* ranks = nullptr;  ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank;
                                 ///< a multiple of 16
     uint64_t* bases = nullptr;  ///< of packets that lead their key there: their tickets, or where in `key_table` these
-                                ///< are
+                                ///< are; of state per key the packets in groups (GroupedPacket)
     /// By order key, where many are in a batch: the key and how many packets have it, then the first one's ticket.
     /// Twice as many entries as packets, or more, a power of two.
     uint64_t* key_table = nullptr;
@@ -180,6 +184,7 @@ struct Step {
         nodes,     ///< every packet through the stages [first, last), in any order of packets
         tickets,   ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
         commit,    ///< ends stage `first` for one packet after the other, in order of arrival
+        group,     ///< packets that wait for stage `first`, whose state is per key, by which block is to take them
         sequence,  ///< nothing but waiting until the batch may begin with the step behind it
         keyed,  ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys concurrently
         sweep,  ///< frees some of the state of stage `first` that has timed out
@@ -207,7 +212,8 @@ struct Step {
     bool resident = false;           ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.
     constexpr bool in_order() const {
-        return kind != Kind::gather && kind != Kind::nodes && kind != Kind::pack && kind != Kind::confined;
+        return kind != Kind::gather && kind != Kind::nodes && kind != Kind::group && kind != Kind::pack &&
+               kind != Kind::confined;
     }
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };

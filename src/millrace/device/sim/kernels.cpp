@@ -210,6 +210,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             for (const uint32_t i : kernel.mixed(seed)) kernel.keyed(i);
             break;
         case Step::Kind::sweep: kernel.sweep(); break;
+        case Step::Kind::group: break;  // it has no blocks
         case Step::Kind::sequence: break;
         case Step::Kind::snapshot: break;
         case Step::Kind::confined: break;  // this device runs no code of others

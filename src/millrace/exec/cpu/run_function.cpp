@@ -21,15 +21,7 @@ SpinLock& commit_lock(const uint64_t* tickets) {
 /// timed out, as much as can be used up meanwhile.
 void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* const> packets, Decision* decisions) {
     const nf::Type& type = *node.type;
-    const nf::ProcessFunction process = type.process_with(node.lanes);
-    uint32_t keys[nf::kCpuVector];
-    for (size_t i = 0; i < packets.size(); ++i) keys[i] = type.order_key(*packets[i], tables);
-    for (size_t i = 0; i < packets.size(); ++i) {
-        std::unique_lock<SpinLock> alone;
-        if (keys[i] != kNoOrderKey) alone = std::unique_lock(nf::key_lock(keys[i]));
-        decisions[i] = type.commits_keyed() ? type.commit(*packets[i], tables, decisions[i])
-                                            : process(*packets[i], tables);
-    }
+    type.run_keyed(packets, tables, decisions);
     if (packets.empty()) return;
     const uint64_t now = packets.back()->time_ns();
     for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {

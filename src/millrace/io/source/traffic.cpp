@@ -19,7 +19,7 @@ namespace millrace::io {
 namespace {
 
 constexpr size_t kStreamBytes = size_t{1} << 20;
-constexpr size_t kFewestTemplates = 1024;
+constexpr size_t kFewestTemplates = 1024, kFewestDrawn = 65536;
 constexpr size_t kMaxReplayedBytes = size_t{1} << 30;
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a state of one word, so that every flow has its own.
@@ -222,11 +222,19 @@ TrafficFrames make_frames(const TrafficSpec& spec, unsigned queue, unsigned queu
 
     const uint64_t flows = queue < spec.flows ? (spec.flows - queue + queues - 1) / queues : 0;
     if (flows == 0) return result;
-    const size_t count = (std::max<size_t>(kFewestTemplates, flows) + flows - 1) / flows * flows;
+    const bool even = spec.popularity == TrafficSpec::Popularity::even;
+    const size_t count = even ? (std::max<size_t>(kFewestTemplates, flows) + flows - 1) / flows * flows
+                              : std::max<size_t>(kFewestDrawn, 2 * flows);
     std::vector<double> weights;
     for (const TrafficSpec::Size& size : spec.sizes) weights.push_back(size.weight);
     std::discrete_distribution<size_t> pick(weights.begin(), weights.end());
     std::mt19937_64 random(spec.seed + 0x10001 * (queue + uint64_t{1}));
+    // The continuous law between the first rank and the last.
+    const auto flow_of = [&](size_t i) -> uint64_t {
+        if (even) return i % flows;
+        const double rank = std::pow(static_cast<double>(flows) + 1, std::generate_canonical<double, 53>(random));
+        return std::min(static_cast<uint64_t>(rank), flows) - 1;
+    };
 
     size_t cursor = one_payload ? 0 : random() % round;
     std::vector<uint8_t> frame(longest);
@@ -234,7 +242,7 @@ TrafficFrames make_frames(const TrafficSpec& spec, unsigned queue, unsigned queu
     for (size_t i = 0; i < count; ++i) {
         const uint32_t length = spec.sizes[pick(random)].bytes;
         std::fill(frame.begin(), frame.end(), uint8_t{0});
-        put_headers(spec, queue + queues * (i % flows), length, frame.data());
+        put_headers(spec, queue + queues * flow_of(i), length, frame.data());
         std::memcpy(&frame[header], &result.stream[cursor], length - header);
         put_checksums(spec, frame.data());
         FrameTemplate& made = result.templates[i];

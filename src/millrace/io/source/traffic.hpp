@@ -19,12 +19,16 @@ struct TrafficSpec {
     };
     enum class Protocol { udp, tcp };
     enum class Payload { random, zero, text, pcap, file };
+    /// Which flow the next frame is of: each in turn, or by chance and Zipf's law, one of rank r r times more seldom
+    /// than the first.
+    enum class Popularity { even, zipf };
     struct PortRange {
         uint16_t first, last;
     };
 
     std::vector<Size> sizes{Size{}};
     uint32_t flows = 1024;  ///< distinct five-tuples
+    Popularity popularity = Popularity::even;
     Protocol protocol = Protocol::udp;
     Prefix src{}, dst{};
     PortRange src_ports{1024, 65535}, dst_ports{53, 53};
@@ -40,7 +44,8 @@ struct TrafficSpec {
     uint32_t replay_longest_bytes = 1518;
 
     TrafficSpec();
-    /// Reads the keys size, flows, protocol, addresses, ports, macs, payload and seed, or replay alone, of `options`.
+    /// Reads the keys size, flows, popularity, protocol, addresses, ports, macs, payload and seed, or replay alone, of
+    /// `options`.
     static TrafficSpec read(const Config& options);
     static const std::vector<std::string>& keys();
 

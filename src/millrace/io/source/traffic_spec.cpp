@@ -64,8 +64,8 @@ void read_payload(const Config& value, TrafficSpec& spec) {
 TrafficSpec::TrafficSpec() : src(*parse_prefix("10.0.0.0/8")), dst(*parse_prefix("192.168.0.0/16")) {}
 
 const std::vector<std::string>& TrafficSpec::keys() {
-    static const std::vector<std::string> kKeys = {"size", "flows",   "protocol", "addresses", "ports",
-                                                   "macs", "payload", "seed",     "replay"};
+    static const std::vector<std::string> kKeys = {"size",  "flows", "popularity", "protocol", "addresses",
+                                                   "ports", "macs",  "payload",    "seed",     "replay"};
     return kKeys;
 }
 
@@ -101,6 +101,9 @@ TrafficSpec TrafficSpec::read(const Config& options) {
     }
     if (const auto payload = options.find("payload")) read_payload(*payload, spec);
     spec.seed = static_cast<uint64_t>(options.integer_or("seed", 1, 0));
+
+    if (const auto popularity = options.find("popularity"))
+        spec.popularity = popularity->choice({"even", "zipf"}) == 0 ? Popularity::even : Popularity::zipf;
 
     const unsigned host_bits = spec.src.address_bits() - spec.src.length;
     const double most = (host_bits >= 40 ? 0x1p40 : static_cast<double>(uint64_t{1} << host_bits)) *

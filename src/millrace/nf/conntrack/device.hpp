@@ -48,17 +48,27 @@ struct Conntrack {
         uint32_t reserved = 0;
     };
 
-    MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, FlowKey& key) {
-        return flows::name_flow(packet, tables.by_vlan != 0, key).lookup;
+    /// What a packet says without its connection.
+    struct Noted {
+        flows::Named named;
+        flows::TcpSegment segment;  ///< of TCP
+    };
+
+    MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, FlowKey& key, Noted& noted) {
+        noted.named = flows::name_flow(packet, tables.by_vlan != 0, key);
+        const Layers& layers = packet.layers();
+        if (layers.is_tcp() && noted.named.lookup == Lookup::create)
+            noted.segment = flows::read_segment(packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset},
+                                                packet.payload_bytes());
+        return noted.named.lookup;
     }
 
-    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry) {
-        FlowKey key{};
-        const flows::Named named = flows::name_flow(packet, tables.by_vlan != 0, key);
-        const Outcome outcome = entry                          ? follow(packet, tables, named, key, entry)
-                                : entry.refused()              ? kFull
-                                : named.lookup == Lookup::none ? kUntracked
-                                                               : kInvalid;
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry,
+                                            const FlowKey& key, const Noted& noted) {
+        const Outcome outcome = entry                                ? follow(packet, tables, noted, key, entry)
+                                : entry.refused()                    ? kFull
+                                : noted.named.lookup == Lookup::none ? kUntracked
+                                                                     : kInvalid;
         constexpr Connection kConnections[] = {Connection::opening, Connection::established, Connection::related,
                                                Connection::invalid, Connection::untracked,   Connection::invalid};
         packet.set_connection(kConnections[outcome]);
@@ -66,9 +76,10 @@ struct Conntrack {
     }
 
 private:
-    MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const flows::Named& named,
+    MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const Noted& noted,
                                           const FlowKey& key, const KeyedEntry<Flow>& entry) {
         Flow& flow = *entry;
+        const flows::Named& named = noted.named;
         if (named.is_error) {
             entry.do_not_count();
             return kRelated;
@@ -78,7 +89,7 @@ private:
             flow.begun_ns = packet.time_ns();
         }
         bool from_originator = (flow.low_began != 0) == named.from_low;
-        if (packet.layers().is_tcp() && !follow_tcp(packet, tables, from_originator, flow)) {
+        if (packet.layers().is_tcp() && !follow_tcp(packet, tables, noted.segment, from_originator, flow)) {
             if (entry.is_new()) entry.remove();
             else entry.do_not_count();
             return kInvalid;
@@ -92,11 +103,8 @@ private:
     }
 
     /// False: the segment is none of the connection's.
-    MILLRACE_DEVICE static bool follow_tcp(const Packet& packet, const Tables& tables, bool& from_originator,
-                                           Flow& flow) {
-        const Layers& layers = packet.layers();
-        const flows::TcpSegment segment = flows::read_segment(
-            packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset}, packet.payload_bytes());
+    MILLRACE_DEVICE static bool follow_tcp(const Packet& packet, const Tables& tables, const flows::TcpSegment& segment,
+                                           bool& from_originator, Flow& flow) {
         const bool from_low = (flow.low_began != 0) == from_originator;
         const flows::Taken taken = flow.tcp.take(segment, from_originator, tables.may_pick_up != 0,
                                                  tables.checks_window != 0);

@@ -5,13 +5,16 @@
 // ageing and evicting need no atomics, on a GPU neither. Different buckets are worked on at the same time.
 #pragma once
 
-#include "millrace/packet/bytes.hpp"
+#include "millrace/nf/state/key_words.hpp"
 #include "millrace/packet/counter.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
+#include "millrace/packet/prefetch.hpp"
 #include "millrace/packet/view.hpp"
 
 #if !MILLRACE_GPU  // which those say
+#include <emmintrin.h>
+
 #include <concepts>
 #endif
 
@@ -65,6 +68,7 @@ public:
     MILLRACE_DEVICE void remove() const { *deadline_ = kRemoved; }
 
     static constexpr uint64_t kRemoved = 0;  ///< a deadline
+    MILLRACE_DEVICE const uint64_t* deadline() const { return deadline_; }
     MILLRACE_DEVICE static uint64_t later(uint64_t now, uint64_t ns) {
         const uint64_t end = now + ns;
         return end < now ? ~uint64_t{0} : larger<uint64_t>(end, 1);
@@ -75,6 +79,29 @@ private:
     uint64_t* deadline_ = nullptr;
     uint64_t before_ = 0, now_ = 0;
     bool is_new_ = false, refused_ = false;
+};
+
+/// Whether `Nf` has a type `Noted`, and its `key` writes down there what it has found out of the packet besides.
+template <class Nf>
+concept HasNoted = requires { typename Nf::Noted; };
+struct NothingNoted {};
+template <class Nf>
+struct NotedBy {
+    using Type = NothingNoted;
+};
+template <HasNoted Nf>
+struct NotedBy<Nf> {
+    using Type = typename Nf::Noted;
+};
+
+/// What a packet of `Nf` wants of the state. A device keeps it between the step that looks at keys and that which has
+/// the state.
+template <class Nf>
+struct alignas(16) Wanted {
+    typename decltype(Nf::Tables::state)::Key key{};
+    uint64_t hash = 0;
+    Lookup lookup = Lookup::none;
+    typename NotedBy<Nf>::Type noted{};
 };
 
 /// A member `state` of an NF's Tables. `K` and `T` are plain: device code copies them. A key has no padding, and a
@@ -90,50 +117,61 @@ struct KeyedState {
     // By bucket and way.
     MutableView<uint32_t> tags;       ///< bits of the key's hash, never 0; 0: the place is free
     MutableView<uint64_t> deadlines;  ///< of entries: they have timed out when a packet is later
-    MutableView<K> keys;
-    MutableView<T> values;
+    /// An entry. What is read together lies together.
+    struct alignas(16) Entry {
+        K key;
+        T value;
+    };
+    MutableView<Entry> entries;
     MutableView<uint64_t> counts;  ///< by KeyedCount
     uint64_t timeout_ns = 0;       ///< from the last packet with the key
     uint64_t seed = 0;             ///< of the hash, so that nobody else can tell which keys share a bucket
     uint32_t buckets = 0;          ///< a power of two
     WhenFull when_full = WhenFull::refuse;
 
-    MILLRACE_DEVICE uint64_t hash(const K& key) const {
-        uint64_t h = seed ^ sizeof(K);
-        for (uint32_t i = 0; i < kKeyWords; ++i) {
-            h = (h ^ word(key, i)) * 0xff51afd7ed558ccdull;
-            h ^= h >> 32;
-        }
-        h *= 0xc4ceb9fe1a85ec53ull;
-        return h ^ h >> 29;
-    }
+    MILLRACE_DEVICE uint64_t hash(const K& key) const { return KeyWords<K>::hash(key, seed); }
     MILLRACE_DEVICE static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash) | 1; }
-    MILLRACE_DEVICE uint32_t bucket(const K& key) const {
-        const uint32_t at = static_cast<uint32_t>(hash(key) >> 32) & (buckets - 1);
-#if !MILLRACE_GPU
-        __builtin_prefetch(tags.data() + uint64_t{at} * kWays);
-#endif
-        return at;
+    /// Of a key's hash.
+    MILLRACE_DEVICE uint32_t bucket_of(uint64_t hash) const {
+        return static_cast<uint32_t>(hash >> 32) & (buckets - 1);
+    }
+
+    MILLRACE_DEVICE void prefetch_bucket(uint32_t bucket) const {
+        prefetch(&tags[uint64_t{bucket} * kWays], kWays * sizeof(uint32_t));
+    }
+    /// Asks for what `find` will read of the key with this hash, as far as that can be told without having the bucket.
+    MILLRACE_DEVICE void approach(uint64_t hash) const {
+        const uint64_t first = uint64_t{bucket_of(hash)} * kWays;
+        uint32_t ways = ways_with(first, tag_of(hash));
+        if (ways == 0) ways = ways_with(first, 0);  // a new key's place
+        if (ways == 0) return prefetch(&deadlines[first], kWays * sizeof(uint64_t));
+        const uint64_t at = first + lowest(ways);
+        prefetch(&deadlines[at], sizeof(uint64_t));
+        prefetch(&entries[at], smaller<uint32_t>(sizeof(Entry), kAskedBytes));
     }
 
     /// The entry of `key` for a packet that came at `now`, which has the bucket to itself. `ended(key, value, how)` is
     /// called before another entry's end, or that of the same key's before.
     template <class OnEnd>
-    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t now, Lookup lookup, OnEnd&& ended) const {
-        const uint64_t h = hash(key);
-        const uint64_t first = uint64_t{static_cast<uint32_t>(h >> 32) & (buckets - 1)} * kWays;
-        const uint32_t tag = tag_of(h);
-        const uint32_t way = way_of(first, tag, key);
-        const uint64_t at = first + way;
-        if (way != kWays && deadlines[at] >= now) {
+    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t hash, uint64_t now, Lookup lookup, OnEnd&& ended) const {
+        const uint64_t first = uint64_t{bucket_of(hash)} * kWays;
+        const uint32_t tag = tag_of(hash);
+        for (uint32_t ways = ways_with(first, tag); ways != 0; ways &= ways - 1) {
+            const uint64_t at = first + lowest(ways);
+            // On their way while the keys are compared.
             const uint64_t before = deadlines[at];
-            deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
-            return {&values[at], &deadlines[at], before, now, false, false};
-        }
-        if (way != kWays) {
-            ended(keys[at], values[at], Ended::expired);
+#if MILLRACE_GPU
+            prefetch_near(&entries[at], smaller<uint32_t>(sizeof(Entry), kAskedBytes));
+#endif
+            if (!KeyWords<K>::same(entries[at].key, key)) continue;
+            if (before >= now) {
+                deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
+                return {&entries[at].value, &deadlines[at], before, now, false, false};
+            }
+            ended(entries[at].key, entries[at].value, Ended::expired);
             tags[at] = 0;
             count(KeyedCount::expired);
+            break;
         }
         if (lookup != Lookup::create) return {};
         return create(first, tag, key, now, ended);
@@ -148,18 +186,31 @@ struct KeyedState {
     /// Frees the bucket's entries that have been timed out for kGraceNs at `now`, where `ended` lets it.
     template <class OnEnd>
     MILLRACE_DEVICE void sweep(uint32_t bucket, uint64_t now, OnEnd&& ended) const {
-        for (uint64_t at = uint64_t{bucket & (buckets - 1)} * kWays, end = at + kWays; at < end; ++at) {
-            if (tags[at] == 0 || deadlines[at] >= now || now - deadlines[at] < kGraceNs) continue;
-            if (!ended(keys[at], values[at], Ended::swept)) continue;
+        const uint64_t first = uint64_t{bucket & (buckets - 1)} * kWays;
+        uint32_t over = 0;
+#if MILLRACE_GPU
+#pragma unroll
+#endif
+        for (uint32_t way = 0; way < kWays; ++way) {
+            const uint64_t deadline = deadlines[first + way];
+            over |= static_cast<uint32_t>(deadline < now && now - deadline >= kGraceNs) << way;
+        }
+        for (over &= ~ways_with(first, 0); over != 0; over &= over - 1) {
+            const uint64_t at = first + lowest(over);
+            if (!ended(entries[at].key, entries[at].value, Ended::swept)) continue;
             tags[at] = 0;
             count(KeyedCount::expired);
         }
     }
 
+    /// Where an entry stands among all that there can be.
+    MILLRACE_DEVICE uint64_t place_of(const KeyedEntry<T>& entry) const {
+        return static_cast<uint64_t>(entry.deadline() - deadlines.data());
+    }
     /// Behind the packet: frees the entry if it was to end.
     MILLRACE_DEVICE void settle(const KeyedEntry<T>& entry) const {
         if (!entry) return;
-        const auto at = static_cast<uint64_t>(&*entry - values.data());
+        const uint64_t at = place_of(entry);
         if (deadlines[at] != KeyedEntry<T>::kRemoved) return;
         tags[at] = 0;
         count(KeyedCount::removed);
@@ -172,33 +223,51 @@ struct KeyedState {
     MILLRACE_DEVICE void count(KeyedCount what) const { add(what, 1); }
 
     // --- what the framework calls ---
-    /// The order key of a packet of `Nf`, which has this state: its bucket.
+    /// What a packet of `Nf` wants, but for the hash.
     template <class Nf>
-    MILLRACE_DEVICE static uint32_t bucket_of(const Packet& packet, const typename Nf::Tables& tables) {
-        K key{};
-        return Nf::key(packet, tables, key) == Lookup::none ? kNoOrderKey : tables.state.bucket(key);
+    MILLRACE_DEVICE static void ask(const Packet& packet, const typename Nf::Tables& tables, Wanted<Nf>& wanted) {
+        wanted.key = {};
+        if constexpr (HasNoted<Nf>) {
+            wanted.noted = {};
+            wanted.lookup = Nf::key(packet, tables, wanted.key, wanted.noted);
+        } else {
+            wanted.lookup = Nf::key(packet, tables, wanted.key);
+        }
     }
-    /// Decides on a packet of `Nf` that has its bucket to itself.
+    /// The order key of a packet of `Nf`, which has this state: its bucket; and what it wants.
     template <class Nf>
-    MILLRACE_DEVICE static Decision decide(Packet& packet, const typename Nf::Tables& tables) {
-        K key{};
-        const Lookup lookup = Nf::key(packet, tables, key);
-        if (lookup == Lookup::none) return Nf::process(packet, tables, KeyedEntry<T>{});
-        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup, OnEndOf<Nf>{packet, tables});
-        const Decision decision = Nf::process(packet, tables, entry);
-        tables.state.settle(entry);
-        return decision;
+    MILLRACE_DEVICE static uint32_t order_key(const Packet& packet, const typename Nf::Tables& tables,
+                                              Wanted<Nf>& wanted) {
+        ask(packet, tables, wanted);
+        if (wanted.lookup == Lookup::none) return kNoOrderKey;
+        wanted.hash = tables.state.hash(wanted.key);
+#if MILLRACE_GPU
+        // All other batches wait where the state is changed: what can be brought before is.
+        tables.state.approach(wanted.hash);
+#endif
+        return tables.state.bucket_of(wanted.hash);
     }
-    /// Ends a packet of `Nf`, which decides in `commit`, where it has its bucket to itself.
-    template <class Nf>
-    MILLRACE_DEVICE static Decision commit(Packet& packet, const typename Nf::Tables& tables, Decision decision) {
-        K key{};
-        const Lookup lookup = Nf::key(packet, tables, key);
-        if (lookup == Lookup::none) return Nf::commit(packet, tables, decision, KeyedEntry<T>{});
-        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup, OnEndOf<Nf>{packet, tables});
-        decision = Nf::commit(packet, tables, decision, entry);
+    /// Decides on a packet of `Nf` that has its bucket to itself; with `decision`, which `Nf` has made before, ends it.
+    template <class Nf, class... Before>
+    MILLRACE_DEVICE static Decision decide_on(const Wanted<Nf>& wanted, Packet& packet,
+                                              const typename Nf::Tables& tables, Before... decision) {
+        KeyedEntry<T> entry;
+        if (wanted.lookup != Lookup::none)
+            entry = tables.state.find(wanted.key, wanted.hash, packet.time_ns(), wanted.lookup,
+                                      OnEndOf<Nf>{packet, tables});
+        Decision own;
+        if constexpr (sizeof...(Before) != 0) own = Nf::commit(packet, tables, decision..., entry);
+        else if constexpr (HasNoted<Nf>) own = Nf::process(packet, tables, entry, wanted.key, wanted.noted);
+        else own = Nf::process(packet, tables, entry);
         tables.state.settle(entry);
-        return decision;
+        return own;
+    }
+    template <class Nf, class... Before>
+    MILLRACE_DEVICE static Decision decide(Packet& packet, const typename Nf::Tables& tables, Before... decision) {
+        Wanted<Nf> wanted;
+        ask(packet, tables, wanted);
+        wanted.hash = tables.state.hash(wanted.key);
+        return decide_on(wanted, packet, tables, decision...);
     }
     /// `sweep` for an `Nf` that has this state. `teller` takes what is told of entries that end.
     template <class Nf>
@@ -219,50 +288,62 @@ private:
             return true;
         }
     };
-    MILLRACE_DEVICE uint32_t way_of(uint64_t first, uint32_t tag, const K& key) const {
-        for (uint32_t way = 0; way < kWays; ++way)
-            if (tags[first + way] == tag && same(keys[first + way], key)) return way;
-        return kWays;
-    }
-    static constexpr uint32_t kKeyWords = sizeof(K) / 4;
-    MILLRACE_DEVICE static uint32_t word(const K& key, uint32_t i) {
+    /// A bit for each way of the bucket from `first` on that has this tag.
+    MILLRACE_DEVICE uint32_t ways_with(uint64_t first, uint32_t tag) const {
+        const uint32_t* const own = tags.data() + first;
+        uint32_t ways = 0;
 #if MILLRACE_GPU
-        return reinterpret_cast<const uint32_t*>(&key)[i];
+        uint4 four[kWays / 4];
+#pragma unroll
+        for (uint32_t k = 0; k < kWays / 4; ++k) four[k] = reinterpret_cast<const uint4*>(own)[k];
+#pragma unroll
+        for (uint32_t k = 0; k < kWays / 4; ++k)
+            ways |= (four[k].x == tag ? 1u : 0u) << (4 * k) | (four[k].y == tag ? 2u : 0u) << (4 * k) |
+                    (four[k].z == tag ? 4u : 0u) << (4 * k) | (four[k].w == tag ? 8u : 0u) << (4 * k);
 #else
-        return load_raw<uint32_t>(reinterpret_cast<const uint8_t*>(&key) + 4 * i);
+        const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
+#pragma GCC unroll 4
+        for (uint32_t k = 0; k < kWays / 4; ++k) {
+            const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(own + 4 * k));
+            ways |= static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(four, wanted)))) << (4 * k);
+        }
 #endif
+        return ways;
     }
-    MILLRACE_DEVICE static bool same(const K& a, const K& b) {
-        uint32_t differs = 0;
-        for (uint32_t i = 0; i < kKeyWords; ++i) differs |= word(a, i) ^ word(b, i);
-        return differs == 0;
+    static constexpr uint32_t kAskedBytes = 192;  ///< of an entry: longer ones are not all looked at
+    /// The number of the lowest bit.
+    MILLRACE_DEVICE static uint32_t lowest(uint32_t bits) {
+#if MILLRACE_GPU
+        return static_cast<uint32_t>(__ffs(static_cast<int>(bits))) - 1;
+#else
+        return static_cast<uint32_t>(__builtin_ctz(bits));
+#endif
     }
     /// Where a new entry goes: a free place, else that of the entry which would have timed out first, if it has or may
     /// be evicted.
     template <class OnEnd>
     MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now,
                                          OnEnd&& ended) const {
-        uint64_t at = first;
-        bool free = false;
-        for (uint64_t way = first; way < first + kWays && !free; ++way) {
-            free = tags[way] == 0;
-            if (free || deadlines[way] < deadlines[at]) at = way;
-        }
+        const uint32_t ways = ways_with(first, 0);
+        const bool free = ways != 0;
+        uint64_t at = first + (free ? lowest(ways) : 0);
+        for (uint64_t way = first + 1; way < first + kWays && !free; ++way)
+            if (deadlines[way] < deadlines[at]) at = way;
         if (!free && deadlines[at] >= now && when_full == WhenFull::refuse) {
             count(KeyedCount::refused);
             return {nullptr, nullptr, 0, now, false, true};
         }
         if (!free) {
             const bool expired = deadlines[at] < now;
-            ended(keys[at], values[at], expired ? Ended::expired : Ended::evicted);
+            ended(entries[at].key, entries[at].value, expired ? Ended::expired : Ended::evicted);
             count(expired ? KeyedCount::expired : KeyedCount::evicted);
         }
         tags[at] = tag;
-        keys[at] = key;
-        values[at] = T{};
+        entries[at].key = key;
+        entries[at].value = T{};
         deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
         count(KeyedCount::created);
-        return {&values[at], &deadlines[at], deadlines[at], now, true, false};
+        return {&entries[at].value, &deadlines[at], deadlines[at], now, true, false};
     }
 };
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "millrace/base/large_pages.hpp"
 #include "millrace/base/text/config.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/state/key_locks.hpp"
@@ -44,6 +45,7 @@ template <class Key, class Value>
 class KeyedTable {
 public:
     using State = KeyedState<Key, Value>;
+    using Entry = typename State::Entry;
     static_assert(std::has_unique_object_representations_v<Key>, "a key has no padding");
     static_assert(std::is_trivially_copyable_v<Value>);
 
@@ -57,10 +59,9 @@ public:
         memory_ = std::make_shared<Memory>();
         memory_->seed = keyed_seed(environment.live);
         const size_t entries = size_t{buckets_} * State::kWays;
-        memory_->tags = std::make_shared<std::vector<uint32_t>>(entries);
-        memory_->deadlines = std::make_shared<std::vector<uint64_t>>(entries);
-        memory_->keys = std::make_shared<std::vector<Key>>(entries);
-        memory_->values = std::make_shared<std::vector<Value>>(entries);
+        memory_->tags = std::make_shared<LargePageVector<uint32_t>>(entries);
+        memory_->deadlines = std::make_shared<LargePageVector<uint64_t>>(entries);
+        memory_->entries = std::make_shared<LargePageVector<Entry>>(entries);
         memory_->counts = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(KeyedCount::count));
         if (previous != nullptr) memory_->lost = previous->memory_->lost + previous->entries();
     }
@@ -72,8 +73,7 @@ public:
         state.when_full = options_.when_full;
         image.attach_resident(state.tags, memory_->tags, name + "-tags");
         image.attach_resident(state.deadlines, memory_->deadlines, name + "-deadlines");
-        image.attach_resident(state.keys, memory_->keys, name + "-keys");
-        image.attach_resident(state.values, memory_->values, name + "-values");
+        image.attach_resident(state.entries, memory_->entries, name + "-entries");
         image.attach_state(state.counts, memory_->counts, name + "-counts");
     }
 
@@ -90,7 +90,7 @@ public:
     uint64_t refused() const { return (*memory_->counts)[static_cast<size_t>(KeyedCount::refused)]; }
     std::vector<Statistic> statistics() const { return keyed_statistics(*memory_->counts, memory_->lost); }
     uint64_t bytes() const {
-        return uint64_t{buckets_} * State::kWays * (sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value));
+        return uint64_t{buckets_} * State::kWays * (sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Entry));
     }
 
     /// Calls `visit(key, value, deadline_ns)` for each entry, wherever the state lies, while packets flow. Who has
@@ -107,8 +107,8 @@ public:
             else if (!read(first, part, until, *reader)) return false;
             for (uint64_t i = 0; i < part.count; ++i)
                 // A key that another has taken the place of meanwhile has another tag, nearly always.
-                if (part.has(i, until) && part.tags[i] == State::tag_of(state_hash(part.keys[i])))
-                    visit(part.keys[i], part.values[i], part.deadlines[i]);
+                if (part.has(i, until) && part.tags[i] == State::tag_of(state_hash(part.entries[i].key)))
+                    visit(part.entries[i].key, part.entries[i].value, part.deadlines[i]);
         }
         return true;
     }
@@ -125,14 +125,13 @@ public:
 private:
     /// Some places, copied.
     struct Part {
-        static constexpr uint64_t kBucketBytes = State::kWays * (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) +
-                                                                 sizeof(Value));
+        static constexpr uint64_t kBucketBytes = State::kWays *
+                                                 (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Entry));
         static constexpr uint64_t kPlaces = std::min<uint64_t>(256, StateReader::kMax / kBucketBytes) * State::kWays;
         static_assert(kPlaces > 0, "a bucket is copied at once");
         std::vector<uint32_t> tags = std::vector<uint32_t>(kPlaces), tags_before = tags;
         std::vector<uint64_t> deadlines = std::vector<uint64_t>(kPlaces);
-        std::vector<Key> keys = std::vector<Key>(kPlaces);
-        std::vector<Value> values = std::vector<Value>(kPlaces);
+        std::vector<Entry> entries = std::vector<Entry>(kPlaces);
         uint64_t count = 0;
         bool has(uint64_t i, uint64_t until) const { return tags[i] != 0 && deadlines[i] <= until; }
         bool has_any(uint64_t from, uint64_t end, uint64_t until) const {
@@ -153,8 +152,7 @@ private:
             std::copy_n(memory_->tags->data() + from, State::kWays, part.tags.data() + i);
             std::copy_n(memory_->deadlines->data() + from, State::kWays, part.deadlines.data() + i);
             if (!part.has_any(i, i + State::kWays, until)) continue;
-            std::copy_n(memory_->keys->data() + from, State::kWays, part.keys.data() + i);
-            std::copy_n(memory_->values->data() + from, State::kWays, part.values.data() + i);
+            std::copy_n(memory_->entries->data() + from, State::kWays, part.entries.data() + i);
         }
     }
     /// What has the same tag before and behind is one entry.
@@ -167,7 +165,7 @@ private:
         if (!reader.read(tags)) return false;
         part.tags = part.tags_before;
         if (!part.has_any(0, part.count, until)) return true;
-        const StateReader::Piece rest[] = {piece(*memory_->keys, part.keys), piece(*memory_->values, part.values),
+        const StateReader::Piece rest[] = {piece(*memory_->entries, part.entries),
                                            piece(*memory_->deadlines, part.deadlines),
                                            piece(*memory_->tags, part.tags)};
         if (!reader.read(rest)) return false;
@@ -179,10 +177,9 @@ private:
     struct Memory {
         uint64_t seed = 0, lost = 0;
         std::atomic<bool> given_up{false};
-        std::shared_ptr<std::vector<uint32_t>> tags;
-        std::shared_ptr<std::vector<uint64_t>> deadlines;
-        std::shared_ptr<std::vector<Key>> keys;
-        std::shared_ptr<std::vector<Value>> values;
+        std::shared_ptr<LargePageVector<uint32_t>> tags;
+        std::shared_ptr<LargePageVector<uint64_t>> deadlines;
+        std::shared_ptr<LargePageVector<Entry>> entries;
         std::shared_ptr<std::vector<uint64_t>> counts;
     };
     const KeyedOptions options_;

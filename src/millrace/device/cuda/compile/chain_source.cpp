@@ -17,16 +17,18 @@ namespace {
 /// "Measured once").
 constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 
-/// Each looks at the keys of the whole batch, and has those of its share.
-constexpr unsigned kKeyedBlocks = 128;
+/// Groups of a batch's packets by their keys, with a block for each: so many packets are one's, or more where there
+/// would be too many groups.
+constexpr unsigned kGroupPackets = 128, kMostGroups = 128;
 
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes: fewer packets a block then.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
-    if (step.in_order()) {
+    if (step.kind == Step::Kind::group || step.in_order()) {
+        const bool by_group = step.kind == Step::Kind::group || step.kind == Step::Kind::keyed;
         kernel.threads = 256;
-        kernel.packets = step.kind == Step::Kind::keyed ? 128 : 0;
-        kernel.most_blocks = step.kind == Step::Kind::keyed ? kKeyedBlocks : 1;
+        kernel.packets = by_group ? kGroupPackets : 0;
+        kernel.most_blocks = by_group ? kMostGroups : 1;
         return kernel;
     }
     if (step.kind == Step::Kind::gather) {

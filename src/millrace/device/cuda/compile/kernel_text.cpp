@@ -121,13 +121,18 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     }
     if (step.keys_of_next) {
         const chain::Node& node = first_node(program, step.last);
+        const bool numbered = node.type->numbered();
+        const std::string wanted = numbered
+                                       ? ""
+                                       : fmt::format(", batch.wanted + uint64_t{{i}} * {}", node.type->wanted_bytes);
         text += stage_nodes(program, layout, step.last) +
                 fmt::format(
                     "    block.{0}(batch, [&](uint32_t i) {{\n        const uint32_t node = batch.at[i];\n"
-                    "        return {1}.has(node) ? {2}(&batch.packets[i], {1}.tables_of(node)) : "
-                    "kNoOrderKey;\n    }});\n",
-                    node.type->numbered() ? "rank" : "keep_keys", stage_name(step.last),
-                    function_name(*node.type, lanes(node), "order_key"));
+                    "        return {1}.has(node) ? {2}(&batch.packets[i], {1}.tables_of(node){3}) : {4};\n"
+                    "    }});\n",
+                    numbered ? "rank" : "keep_keys", stage_name(step.last),
+                    function_name(*node.type, lanes(node), "order_key"), wanted,
+                    numbered ? "kNoOrderKey" : "kNotGrouped");
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += close_counts(counters);
@@ -160,8 +165,8 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                 close_counts(counters_of(program));
     if (step.kind == Step::Kind::keyed)
         text += open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
-                fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {});\n", stage_name(step.first),
-                            step.resident ? "0, 1" : "blockIdx.x, gridDim.x",
+                fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {}, {});\n", stage_name(step.first),
+                            step.resident ? "0" : "blockIdx.x", first_node(program, step.first).type->wanted_bytes,
                             keyed_taker(*first_node(program, step.first).type, lanes(first_node(program, step.first)),
                                         program.stage(step.first).first)) +
                 close_counts(counters_of(program));
@@ -198,6 +203,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
+        case Step::Kind::group: return text + "    group_packets(batch, blockIdx.x, gridDim.x);\n}\n";
         case Step::Kind::confined: break;  // confined_kernel
         case Step::Kind::commit:
         case Step::Kind::keyed: text += declare_counts(counters); break;
@@ -266,6 +272,9 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
             case Step::Kind::nodes:
                 text += "    resident.for_each_share([&](uint32_t share) {\n" +
                         nodes_text(program, layout, *step, lanes, staged) + "    });\n";
+                break;
+            case Step::Kind::group:
+                text += "    resident.sync();\n    if (resident.leads()) group_packets(batch, 0, 1);\n";
                 break;
             case Step::Kind::confined: break;  // no program with tenants' functions stays on a device
             case Step::Kind::tickets:

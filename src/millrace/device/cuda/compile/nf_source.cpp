@@ -20,18 +20,24 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
         type.commits_keyed()
             ? fmt::format(
                   "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
-                  "millrace::Decision decision) {{\n"
-                  "    return decltype(Tables::state)::commit<Nf>(*packet, *static_cast<const Tables*>(tables), "
+                  "millrace::Decision decision, const void* wanted) {{\n"
+                  "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
+                  "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const Tables*>(tables), "
                   "decision);\n}}\n",
                   name("commit"))
             : fmt::format(
-                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
-                  "    return decltype(Tables::state)::decide<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n",
+                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+                  "const void* wanted) {{\n"
+                  "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
+                  "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
+                  "Tables*>(tables));\n}}\n",
                   name("process"));
     return decide +
            fmt::format(
-               "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
-               "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
+               "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables, void* wanted) "
+               "{{\n"
+               "    return decltype(Tables::state)::order_key(*packet, *static_cast<const Tables*>(tables), "
+               "*static_cast<millrace::nf::Wanted<Nf>*>(wanted));\n}}\n"
                "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
                "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
                "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
@@ -119,16 +125,17 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
 }
 
 std::string declarations(const chain::Node& node, unsigned lanes) {
-    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n",
-                                   function_name(*node.type, lanes, "process"));
-    if (node.type->is_keyed())
+    const bool keyed = node.type->is_keyed(), decides_keyed = keyed && !node.type->commits_keyed();
+    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*{});\n",
+                                   function_name(*node.type, lanes, "process"), decides_keyed ? ", const void*" : "");
+    if (keyed)
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
             "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t);\n",
             function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
     if (node.type->ordered()) {
-        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",
-                            function_name(*node.type, lanes, "order_key"));
+        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*{});\n",
+                            function_name(*node.type, lanes, "order_key"), keyed ? ", void*" : "");
         if (node.type->numbered())
             text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
                                 function_name(*node.type, lanes, "tickets"));
@@ -145,8 +152,8 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
         text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n",
                             function_name(*node.type, lanes, "stage"));
     if (node.type->commit != nullptr)
-        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
-                            function_name(*node.type, lanes, "commit"));
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision{});\n",
+                            function_name(*node.type, lanes, "commit"), keyed ? ", const void*" : "");
     return text;
 }
 
@@ -170,7 +177,11 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
     if (type.numbered())
         unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
                                  call("order_key"));
-    unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));
+    // What a packet wants of the state may lie anywhere.
+    const bool keyed = type.is_keyed(), decides_keyed = keyed && !type.commits_keyed();
+    if (keyed) unit.text += fmt::format("    {}(packet, tables, block);\n", call("order_key"));
+    unit.text += fmt::format("    *decision = {}(packet, tables{});\n", call("process"),
+                             decides_keyed ? ", block" : "");
     if (type.in_parts())
         for (const PartSignature& part : kParts)
             unit.text += fmt::format("    {}{}(packet, tables, block{});\n",
@@ -178,7 +189,8 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
                                      part.counted ? ", 0" : "");
     if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
     if (type.commit != nullptr)
-        unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("commit"));
+        unit.text += fmt::format("    *decision = {}(packet, tables, *decision{});\n", call("commit"),
+                                 keyed ? ", block" : "");
     unit.text += "}\n";
     return unit;
 }

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "millrace/device/batch_work.hpp"
-
 namespace millrace::exec {
 
 using device::host_array;
@@ -14,7 +12,7 @@ BatchBuffers::BatchBuffers(std::shared_ptr<device::Device> device, uint32_t max_
       frames_in_(host_array<uint8_t>(*device_, max_bytes)),
       input_(host_array<uint8_t>(*device_, PieceLayout::most_input(max_packets))),
       more_events_(host_array<Event>(*device_, event_room(max_packets))),
-      device_work_(*device_, device::BatchWork(max_packets, false).bytes(), "parsed packets") {
+      device_work_(*device_, device::BatchWork(max_packets, work_).bytes(), "parsed packets") {
     if (!wants_visits) return;
     const size_t visits = size_t{max_packets} * device::kMaxStages;
     visits_ = host_array<Decision>(*device_, visits);
@@ -25,10 +23,10 @@ void BatchBuffers::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> fr
     give_back_buffer();
     buffers_ = std::move(from);
     result_buffer_ = buffers_->take();
-    if (needs.in_parts && !in_parts_) {
+    if (!work_.covers(needs.work)) {
+        work_ = work_.with(needs.work);
         device_work_ = {};
-        device_work_ = {*device_, device::BatchWork(max_packets_, true).bytes(), "parsed packets"};
-        in_parts_ = true;
+        device_work_ = {*device_, device::BatchWork(max_packets_, work_).bytes(), "parsed packets"};
     }
     left_.reset();
     kept_.reset();

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "millrace/device/batch_work.hpp"
 #include "millrace/device/owned_memory.hpp"
 #include "millrace/exec/offload/memory/result_buffer.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
@@ -37,9 +38,9 @@ public:
     /// What every NF decided, on either side; null, and 0, unless asked for.
     Decision* visits() const { return visits_.get(); }
     device::Address device_visits() const { return device_visits_.address(); }
-    /// A BatchWork, with what functions in parts keep if chains have such.
+    /// A BatchWork of such needs.
     device::Address device_work() const { return device_work_.address(); }
-    bool in_parts() const { return in_parts_; }
+    const device::WorkNeeds& work() const { return work_; }
 
     ResultBuffer& result_buffer() { return *result_buffer_; }
     /// Another buffer, if one is free, so that this one can be lent to packets; renew_buffer() follows then.
@@ -54,8 +55,8 @@ private:
     device::HostArray<Event> more_events_;
     device::HostArray<LeftEvents> left_;
     device::HostArray<Decision> visits_;
+    device::WorkNeeds work_;
     device::DeviceMemory device_work_, device_visits_;
-    bool in_parts_ = false;
     std::shared_ptr<ResultBuffers> buffers_;
     ResultBuffer* result_buffer_ = nullptr;
 };

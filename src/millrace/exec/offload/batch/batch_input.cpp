@@ -240,7 +240,7 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.events = device_pointer<EventBuffer>(piece + batch.piece.head_at);
     view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(EventBuffer));
     view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
-    device::BatchWork(n, buffers.in_parts()).place(view, device_pointer<uint8_t>(buffers.device_work()));
+    device::BatchWork(n, buffers.work()).place(view, device_pointer<uint8_t>(buffers.device_work()));
     view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(buffers.device_visits());
     view.prefix_bytes = batch.prefixes.back == chain::kWholeFrame ? 0 : batch.prefixes.back;
     view.prefixes = batch.way_back == TransferOut::zero_copy ? buffers.back(batch.piece, batch.piece.heads_at)

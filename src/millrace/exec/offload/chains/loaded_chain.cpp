@@ -11,7 +11,7 @@ static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
-            std::max(keepers, other.keepers), std::max(counters, other.counters), in_parts || other.in_parts};
+            std::max(keepers, other.keepers), std::max(counters, other.counters), work.with(other.work)};
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
@@ -53,7 +53,8 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
     }
     needs.counters = device::counters_of(*program);
     counters_of_node = device::counters_of_node(*program);
-    needs.in_parts = std::ranges::any_of(steps, [](const device::Step& step) { return step.finds_last; });
+    needs.work = device::WorkNeeds::of(
+        *program, std::ranges::any_of(steps, [](const device::Step& step) { return step.finds_last; }));
     reads_time = program->reads_time();
     constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
     verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/batch_work.hpp"
 #include "millrace/device/device.hpp"
 #include "millrace/exec/cpu/teller.hpp"
 #include "millrace/exec/offload/offload_options.hpp"
@@ -17,11 +18,11 @@ struct RingNeeds {
     unsigned emitters = 1;   ///< NFs of a chain that emit events
     unsigned keepers = 0;    ///< those of them whose packets others have changed
     size_t counters = 0;     ///< of outcomes, of all NFs
-    bool in_parts = false;   ///< some NF runs in parts
+    device::WorkNeeds work = {};
 
     bool covers(const RingNeeds& other) const {
         return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
-               other.counters <= counters && other.in_parts <= in_parts;
+               other.counters <= counters && work.covers(other.work);
     }
     RingNeeds with(const RingNeeds& other) const;
 };

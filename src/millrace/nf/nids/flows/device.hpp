@@ -51,7 +51,7 @@ struct FlowTables {
     KeyedState<flows::FlowKey, Flow> state;
     FlowRules flows;
     StateTables asked;
-    MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
+    MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.entries
     uint32_t bit_words = 0;
     uint32_t reserved = 0;
     flows::StreamMemory streams;    ///< of StreamsHalf
@@ -144,8 +144,7 @@ protected:
     MILLRACE_DEVICE static NumbersOfFlow numbers_of(const Packet& packet, const Tables& tables,
                                                     const KeyedEntry<Flow>& entry, const InFlow& in) {
         if (!entry) return {};
-        uint32_t* const words = tables.numbers.data() +
-                                static_cast<uint64_t>(&*entry - tables.state.values.data()) * tables.number_words;
+        uint32_t* const words = tables.numbers.data() + tables.state.place_of(entry) * tables.number_words;
         if (in.begins)
             for (uint32_t i = 0; i < tables.number_words; ++i) words[i] = 0;
         const NumbersOfFlow numbers(words, packet.layers().is_tcp());
@@ -154,8 +153,7 @@ protected:
     }
     MILLRACE_DEVICE static BitsOfFlow bits_of(const Tables& tables, const KeyedEntry<Flow>& entry, bool begins) {
         if (!entry || tables.bit_words == 0) return {};
-        uint32_t* const words = tables.words.data() +
-                                static_cast<uint64_t>(&*entry - tables.state.values.data()) * tables.bit_words;
+        uint32_t* const words = tables.words.data() + tables.state.place_of(entry) * tables.bit_words;
         if (begins)
             for (uint32_t i = 0; i < tables.bit_words; ++i) words[i] = 0;
         return BitsOfFlow(words);

@@ -48,7 +48,7 @@ private:
     MILLRACE_DEVICE_CALL static void follow_stream(Packet& packet, const Tables& tables, const KeyedEntry<Flow>& entry,
                                                    const InFlow& in, const OpenInSegment& open, State left,
                                                    Matches& matches) {
-        const auto place = static_cast<uint64_t>(&*entry - tables.state.values.data());
+        const auto place = tables.state.place_of(entry);
         const uint64_t first = place / flows::StreamMemory::kWays * flows::StreamMemory::kWays;
         const auto way = static_cast<uint32_t>(place - first);
         const auto bucket = static_cast<uint32_t>(first / flows::StreamMemory::kWays);

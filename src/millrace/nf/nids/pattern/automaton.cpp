@@ -150,9 +150,9 @@ Numbering number_states(const Trie& trie) {
 
 /// Fills the rows breadth first: a node's row is its suffix's row, but for its own children.
 template <class Entry>
-Table<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of,
-                       uint32_t stride) {
-    Table<Entry> next(trie.nodes.size() * stride + kTablePadding);
+LargePageVector<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of,
+                                 uint32_t stride) {
+    LargePageVector<Entry> next(trie.nodes.size() * stride + kTablePadding);
     for (uint32_t i = 0; i < trie.nodes.size(); ++i) {
         const Trie::Node& node = trie.nodes[i];
         Entry* row = next.data() + static_cast<size_t>(numbering.state_of[i]) * stride;
@@ -272,8 +272,8 @@ Automaton build_automaton(const std::vector<std::string>& patterns) {
                                 std::to_string(automaton.stride) + " entries; the table holds at most 2^31 entries");
     const bool is_narrow = automaton.state_count <= 65536;
     automaton.narrow = share(is_narrow ? fill_rows<uint16_t>(trie, numbering, class_of, automaton.stride)
-                                       : Table<uint16_t>{});
-    automaton.wide = share(is_narrow ? Table<uint32_t>{}
+                                       : LargePageVector<uint16_t>{});
+    automaton.wide = share(is_narrow ? LargePageVector<uint32_t>{}
                                      : fill_rows<uint32_t>(trie, numbering, class_of, automaton.stride));
     std::vector<uint32_t> depth(trie.nodes.size());
     for (size_t i = 0; i < trie.nodes.size(); ++i) depth[numbering.state_of[i]] = trie.nodes[i].depth;

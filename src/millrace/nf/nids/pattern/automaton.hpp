@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/nf/nids/pattern/pattern_tables.hpp"
-#include "millrace/nf/nids/pattern/table_memory.hpp"
+#include "millrace/base/large_pages.hpp"
 
 namespace millrace::nf::nids::pattern {
 
@@ -19,9 +19,9 @@ namespace millrace::nf::nids::pattern {
 /// contiguous; the states in which a pattern ends come last, so that one comparison tells them.
 /// State 0 is the root.
 struct Automaton {
-    std::shared_ptr<const std::vector<uint8_t>> class_of;  ///< 256
-    std::shared_ptr<const Table<uint16_t>> narrow;         ///< empty when there are over 65,536 states
-    std::shared_ptr<const Table<uint32_t>> wide;           ///< empty otherwise
+    std::shared_ptr<const std::vector<uint8_t>> class_of;     ///< 256
+    std::shared_ptr<const LargePageVector<uint16_t>> narrow;  ///< empty when there are over 65,536 states
+    std::shared_ptr<const LargePageVector<uint32_t>> wide;    ///< empty otherwise
     std::shared_ptr<const std::vector<uint32_t>> depth;  ///< by state: length of the pattern prefix that it stands for
     std::shared_ptr<const std::vector<Level>> levels;
     std::shared_ptr<const std::vector<Match>> matches;

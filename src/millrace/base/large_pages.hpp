@@ -1,4 +1,4 @@
-// Memory for tables whose rows are read in no order.
+// Memory for tables whose rows are read in no order: on large pages, which spare most of the address translation.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,19 +8,19 @@
 #include <new>
 #include <vector>
 
-namespace millrace::nf::nids::pattern {
+namespace millrace {
 
-/// Asks for large pages, from the first byte to the last, which spare most of the address translation. A wish, not a
-/// need; what is smaller than such a page is ordinary memory.
+/// Asks for large pages, from the first byte to the last. A wish, not a need; what is smaller than such a page is
+/// ordinary memory. It begins at a cache line.
 template <class T>
-struct TableAllocator {
+struct LargePageAllocator {
     using value_type = T;
-    TableAllocator() = default;
+    LargePageAllocator() = default;
     template <class Other>
-    TableAllocator(const TableAllocator<Other>&) {}
+    LargePageAllocator(const LargePageAllocator<Other>&) {}
 
     T* allocate(size_t count) {
-        if (count * sizeof(T) < kLargePage) return static_cast<T*>(::operator new(count * sizeof(T)));
+        if (count * sizeof(T) < kLargePage) return static_cast<T*>(::operator new(count * sizeof(T), kLine));
         // A map of its own: what the heap gives again has small pages already. And from a large page's border on, or
         // the first rows, the busiest, would lie on small ones.
         const size_t bytes = mapped_bytes(count);
@@ -34,17 +34,18 @@ struct TableAllocator {
         return reinterpret_cast<T*>(memory);
     }
     void deallocate(T* memory, size_t count) {
-        if (count * sizeof(T) < kLargePage) ::operator delete(memory);
+        if (count * sizeof(T) < kLargePage) ::operator delete(memory, kLine);
         else munmap(memory, mapped_bytes(count));
     }
-    friend bool operator==(const TableAllocator&, const TableAllocator&) { return true; }
+    friend bool operator==(const LargePageAllocator&, const LargePageAllocator&) { return true; }
 
 private:
     static constexpr size_t kLargePage = size_t{2} << 20;
+    static constexpr std::align_val_t kLine{64};
     static size_t mapped_bytes(size_t count) { return (count * sizeof(T) + kLargePage - 1) / kLargePage * kLargePage; }
 };
 
 template <class T>
-using Table = std::vector<T, TableAllocator<T>>;
+using LargePageVector = std::vector<T, LargePageAllocator<T>>;
 
-}  // namespace millrace::nf::nids::pattern
+}  // namespace millrace

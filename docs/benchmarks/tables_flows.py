@@ -1,0 +1,60 @@
+"""The tables of flows.md."""
+
+import json
+
+from records import COMES, FLOWS, lines_of
+
+
+def million(rate):
+    return f"{rate / 1e6:.1f}"
+
+
+def table_flows(page):
+    none = page.results("flows-none")[0]["packets-per-second"]
+    rows = []
+    for comes in COMES:
+        for flows in FLOWS:
+            gpu = page.results(f"flows-{comes}-{flows}")[0]["packets-per-second"]
+            cores = page.load(f"cpu-flows-{comes}-{flows}")["results"]
+            one, all_cores = (r["packets-per-second"] for r in cores)
+            rows.append(
+                [
+                    f"{flows:,}", {"even": "each in turn", "zipf": "Zipf"}[comes], million(gpu), f"{gpu / none:.2f}",
+                    million(all_cores), f"{gpu / all_cores:.1f}", million(one),
+                ]
+            )
+    heads = [
+        "connections", "they come", "one GPU, 6 workers", "of a mirror's", "CPU, 16 workers", "GPU to CPU",
+        "CPU, 1 worker",
+    ]
+    return lines_of(heads, rows)
+
+
+def table_flows_opened(page):
+    gpu, cpu = (page.results(f"{where}flows-opened")[0]["packets-per-second"] for where in ("", "cpu-"))
+    return lines_of(
+        ["one GPU, 6 workers", "CPU, 16 workers", "ratio"], [[million(gpu), million(cpu), f"{gpu / cpu:.1f}"]]
+    )
+
+
+def table_flows_times(page):
+    kernels = page.load("flows-times")["kernels"]
+    names = [part["name"] for part in kernels[0]["parts"]]
+    rows = []
+    for run in kernels:
+        times = {part["name"]: part["ns-per-packet"] * run["batch-packets"] / 1e3 for part in run["parts"]}
+        parts = [f"{times[name]:.0f}" for name in names]
+        rows.append([f"{run['batch-packets']:,}", *parts, million(run["kernel-packets-per-second"])])
+    return lines_of(["packets", *names, "many batches, Mpkt/s"], rows)
+
+
+def table_keyed_core(page):
+    record = json.loads((page.folder / "keyed.json").read_text())
+    cycles = {one["name"]: one["cycles"] for one in record["benchmarks"]}
+    rows = []
+    for size in (16, 112):
+        for comes, text in ((0, "evenly"), (1, "Zipf")):
+            for keys in (1000, 65536, 1000000, 4000000):
+                ours, dpdk = (cycles[f"{who}<{size}>/{keys}/{comes}"] for who in ("ours", "dpdk"))
+                rows.append([f"{keys:,}", text, f"{size} B", f"{ours:.0f}", f"{dpdk:.0f}", f"{dpdk / ours:.2f}"])
+    return lines_of(["keys", "they come", "a value", "ours, cycles", "rte_hash, cycles", "rte_hash to ours"], rows)

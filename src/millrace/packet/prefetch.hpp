@@ -1,0 +1,36 @@
+// Memory asked for before it is needed, without waiting for it.
+#pragma once
+
+#include "millrace/packet/platform.hpp"
+
+namespace millrace {
+
+namespace detail {
+template <class Ask>
+MILLRACE_DEVICE void each_line(const void* memory, uint32_t bytes, Ask&& ask) {
+    constexpr uintptr_t kLine = MILLRACE_GPU ? 32 : 64;  // of a cache
+    const auto first = reinterpret_cast<uintptr_t>(memory);
+    for (uintptr_t at = first / kLine * kLine; at < first + bytes; at += kLine) ask(at);
+}
+}  // namespace detail
+
+/// Has `bytes` of memory, which is about to be changed, brought into the core's cache; on a GPU into the one that all
+/// multiprocessors share.
+MILLRACE_DEVICE void prefetch(const void* memory, uint32_t bytes) {
+    detail::each_line(memory, bytes, [](uintptr_t at) {
+#if MILLRACE_GPU
+        asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
+#else
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 1);
+#endif
+    });
+}
+
+#if MILLRACE_GPU
+/// The same into the multiprocessor's own cache.
+MILLRACE_DEVICE void prefetch_near(const void* memory, uint32_t bytes) {
+    detail::each_line(memory, bytes, [](uintptr_t at) { asm volatile("prefetch.global.L1 [%0];" : : "l"(at)); });
+}
+#endif
+
+}  // namespace millrace
