@@ -2,25 +2,36 @@
 
 import json
 
-from records import COMES, FLOWS, lines_of
+from records import COMES, FLOWS, Missing, lines_of
 
 
 def million(rate):
     return f"{rate / 1e6:.1f}"
 
 
+def rates(page, name):
+    """Packets a second of a record, by workers; none where it is not there."""
+    try:
+        return [r["packets-per-second"] for r in page.results(name)]
+    except Missing:
+        return []
+
+
 def table_flows(page):
-    none = page.results("flows-none")[0]["packets-per-second"]
+    """A row for each record of a GPU that is there."""
+    none = rates(page, "flows-none")
     rows = []
     for comes in COMES:
         for flows in FLOWS:
-            gpu = page.results(f"flows-{comes}-{flows}")[0]["packets-per-second"]
-            cores = page.load(f"cpu-flows-{comes}-{flows}")["results"]
-            one, all_cores = (r["packets-per-second"] for r in cores)
+            gpu = rates(page, f"flows-{comes}-{flows}")
+            if not gpu:
+                continue
+            one, cores = rates(page, f"cpu-flows-{comes}-{flows}") or (None, None)
             rows.append(
                 [
-                    f"{flows:,}", {"even": "each in turn", "zipf": "Zipf"}[comes], million(gpu), f"{gpu / none:.2f}",
-                    million(all_cores), f"{gpu / all_cores:.1f}", million(one),
+                    f"{flows:,}", {"even": "each in turn", "zipf": "Zipf"}[comes], million(gpu[0]),
+                    f"{gpu[0] / none[0]:.2f}" if none else "–", million(cores) if cores else "–",
+                    f"{gpu[0] / cores:.1f}" if cores else "–", million(one) if one else "–",
                 ]
             )
     heads = [
