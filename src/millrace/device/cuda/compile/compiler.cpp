@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -158,12 +159,28 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
     return compile_to(Code::lto_ir, unit, architecture);
 }
 
+namespace {
+
+/// PTX without the lines that ask for memory and use none of it (packet/prefetch.hpp).
+std::string without_prefetches(const std::string& ptx) {
+    std::string text;
+    for (size_t at = 0; at < ptx.size();) {
+        const size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
+        const std::string_view line(ptx.data() + at, end - at);
+        if (line.find("prefetch.global.") == std::string_view::npos) text += line;
+        at = end;
+    }
+    return text;
+}
+
+}  // namespace
+
 std::string Compiler::compile_ptx(const TranslationUnit& unit, const std::string& architecture) const {
     if (libraries_->ptx_of == nullptr || libraries_->ptx_of_size == nullptr)
         throw CompileError("NVRTC has no function nvrtcGetPTX");
     std::string text = compile_to(Code::ptx, unit, architecture);
     while (!text.empty() && text.back() == '\0') text.pop_back();
-    return text;
+    return without_prefetches(text);
 }
 
 std::string Compiler::compile_to(Code code, const TranslationUnit& unit, const std::string& architecture) const {

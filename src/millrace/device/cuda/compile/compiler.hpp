@@ -33,7 +33,8 @@ public:
     std::string compile(const TranslationUnit& unit, const std::string& architecture) const;
     /// LTO-IR of several units to one cubin, inlined across them.
     std::string link(const std::vector<std::string>& units, const std::string& architecture) const;
-    /// One translation unit to PTX, its functions among it that nothing calls.
+    /// One translation unit to PTX for a domain, its functions among it that nothing calls. What only asks for memory
+    /// is left out: there is no access in it that could be fenced.
     std::string compile_ptx(const TranslationUnit& unit, const std::string& architecture) const;
     /// PTX, such as the isolation wrote it, to a cubin.
     std::string assemble(const std::string& ptx, const std::string& architecture) const;
