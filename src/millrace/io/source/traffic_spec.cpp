@@ -77,7 +77,7 @@ TrafficSpec TrafficSpec::read(const Config& options) {
                 options.at(key).fail("'replay' says what the frames are", "leave one of them out");
         spec.replay_file = replay->path();
         spec.replay_where = replay->where();
-        CaptureReader(spec.replay_file, spec.replay_where);
+        const CaptureReader readable(spec.replay_file, spec.replay_where);
         return spec;
     }
     if (const auto size = options.find("size")) spec.sizes = read_sizes(*size);
