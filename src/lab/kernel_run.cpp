@@ -22,8 +22,6 @@ constexpr size_t kAlign = 64;
 constexpr size_t kAhead = size_t{4} << 20;  // bytes of a copy that gives the host time to put a batch's steps behind it
 constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-bool is_ordered(const device::Step& step) { return step.in_order(); }
-
 }  // namespace
 
 /// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine, its frames
@@ -157,16 +155,20 @@ KernelRun::KernelRun(device::Device& device) : device_(device) {
     for (unsigned i = 0; i < kBatches; ++i) streams_.push_back(device_.create_stream(true));
 }
 
-/// All steps of a batch, the ordered ones behind those of the batch before.
+/// The next of the device's batches, whose ordered steps come behind those of the one before.
+void KernelRun::number(device::BatchView& view) {
+    device::OrderGate& gate = *device_.order_gate();
+    const std::lock_guard lock(gate.mutex);
+    view.sequence = ++gate.batches;
+    view.numbered = true;
+    for (size_t i = 0; i < sequences_.size(); ++i) view.after[i] = sequences_[i]->follow(view.sequence);
+}
+
+/// All steps of a batch.
 void KernelRun::launch(Batch& batch, const device::LoadedProgram& loaded) {
-    const std::vector<device::Step>& steps = loaded.steps();
-    const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
-    const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
-    for (auto step = steps.begin(); step != steps.end(); ++step) {
-        if (step == first && order_ != 0) require(device_.wait(batch.stream, device_, order_));
-        require(device_.launch(batch.stream, loaded, static_cast<size_t>(step - steps.begin()), batch.view));
-        if (step + 1 == behind && first != steps.end()) require(device_.record(batch.stream, order_));
-    }
+    number(batch.view);
+    for (size_t step = 0; step < loaded.steps().size(); ++step)
+        require(device_.launch(batch.stream, loaded, step, batch.view));
 }
 
 std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProgram& loaded,
@@ -184,6 +186,7 @@ std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProg
         batch.record();
         batch.wait();
         batch.keep_busy();
+        number(batch.view);
         require(device_.record(batch.stream, events[0]));
         for (size_t i = 0; i < steps; ++i) {
             batch.view.part_times = parts != nullptr ? batch.device_times(i) : nullptr;
@@ -256,7 +259,9 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
     for (const device::StreamId stream : streams_)
         batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(),
                                                   loaded->steps().size()));
-    order_ = 0;
+    sequences_.clear();
+    for (const uint16_t node : device::sequences_of(*program))
+        sequences_.push_back(device_.order_gate()->sequence_of(program->nodes[node].nf->image()));
     KernelTimes times;
     times.batch = options.batch;
     times.frame_bytes = static_cast<double>(batches[0]->packet_bytes) / options.batch;

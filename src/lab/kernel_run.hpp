@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/device/device.hpp"
+#include "millrace/device/order_gate.hpp"
 #include "millrace/io/source/traffic.hpp"
 
 namespace millrace::lab {
@@ -44,6 +45,7 @@ public:
 private:
     class Batch;
     using Batches = std::vector<std::unique_ptr<Batch>>;
+    void number(device::BatchView& view);
     void launch(Batch& batch, const device::LoadedProgram& loaded);
     /// How long each step takes, in ns: `timed` says what of it each part takes, [step][part].
     std::vector<double> step_times(Batch& batch, const device::LoadedProgram& loaded, const KernelOptions& options,
@@ -53,7 +55,7 @@ private:
 
     device::Device& device_;
     std::vector<device::StreamId> streams_;
-    device::EventId order_ = 0;  // behind the ordered steps of the latest batch
+    std::vector<std::shared_ptr<device::StateSequence>> sequences_;  // of the program that is measured
 };
 
 }  // namespace millrace::lab

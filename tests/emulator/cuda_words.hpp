@@ -126,12 +126,20 @@ inline unsigned atomicAdd(unsigned* at, unsigned v) { return __atomic_fetch_add(
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long v) {
     return __atomic_fetch_add(at, v, __ATOMIC_RELAXED);
 }
-inline unsigned atomicMax(unsigned* at, unsigned v) {
-    unsigned old = __atomic_load_n(at, __ATOMIC_RELAXED);
+template <class T>
+T atomicMax(T* at, T v) {
+    T old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (old < v && !__atomic_compare_exchange_n(at, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     return old;
 }
+inline unsigned atomicMin(unsigned* at, unsigned v) {
+    unsigned old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (old > v && !__atomic_compare_exchange_n(at, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+inline unsigned atomicSub(unsigned* at, unsigned v) { return __atomic_fetch_sub(at, v, __ATOMIC_RELAXED); }
 inline unsigned atomicOr(unsigned* at, unsigned v) { return __atomic_fetch_or(at, v, __ATOMIC_RELAXED); }
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned v) {
     __atomic_compare_exchange_n(at, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

@@ -32,16 +32,17 @@ private:
 /// workers and generations, have the same one.
 class StateSequence {
 public:
-    explicit StateSequence(uint32_t place) : latest_{place} {}
+    explicit StateSequence(uint32_t place) : place_(place), latest_{place} {}
     /// The one before, now that batch `number` follows. With OrderGate::launching held.
     SequencePoint follow(uint64_t number) {
         const SequencePoint before = latest_;
-        latest_.word = number << SequencePoint::kPlaceBits | before.place();
+        latest_.word = number << SequencePoint::kPlaceBits | place_;
         return before;
     }
-    uint32_t place() const { return latest_.place(); }
+    uint32_t place() const { return place_; }
 
 private:
+    const uint32_t place_;
     SequencePoint latest_;
 };
 

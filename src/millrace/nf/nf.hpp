@@ -61,6 +61,7 @@
 #include "millrace/nf/image.hpp"
 #include "millrace/nf/parts.hpp"
 #include "millrace/nf/shown.hpp"
+#include "millrace/nf/state/ahead.hpp"
 #include "millrace/nf/state/keyed_burst.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/packet/lanes.hpp"
@@ -211,7 +212,8 @@ struct Type {
     KeyedFunctionOfBurst run_keyed = nullptr;     ///< nf::run_keyed_burst, of an NF with state per key
     ClaimFunction claim = nullptr;                ///< KeyedState::claim, of such an NF
     SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
-    size_t wanted_bytes = 0;                      ///< of nf::Wanted, of such an NF
+    size_t wanted_bytes = 0;                      ///< of nf::WantedOnDevice, of such an NF
+    bool decides_ahead = false;                   ///< such an NF's packets may be decided on ahead of their turn
     bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/gpu/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
@@ -375,7 +377,8 @@ private:
             return *static_cast<const typename Device::Tables*>(tables);
         };
         type.reads_time = true;
-        type.wanted_bytes = sizeof(Wanted<Device>);
+        type.wanted_bytes = sizeof(typename WantedOnDevice<Device>::Type);
+        type.decides_ahead = DecidesAhead<Device> && !detail::HasKeyedCommit<Device> && !type.emits_events;
         type.order_key = [](const Packet& packet, const void* tables) {
             Wanted<Device> wanted;
             return decltype(Device::Tables::state)::order_key(packet, own(tables), wanted);

@@ -136,6 +136,29 @@ TEST_P(Conntracks, DecideAsTheCpuOnAnyPackets) {
     const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
     expect_equal(expected, run_on_device(device(8), chain, frames, 700, options), name());
 }
+/// Datagrams of few connections, in batches of which each has many packets of one.
+TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
+    std::vector<Frame> frames;
+    for (size_t i = 0; i < 20000; ++i) {
+        PacketSpec spec;
+        spec.ipv4.emplace();
+        spec.ipv4->src = ipv4("10.0.0.1") + static_cast<uint32_t>(i % 3 == 0 ? 0 : i % 7);
+        spec.udp.emplace();
+        frames.push_back(build(spec));
+    }
+    exec::OffloadOptions options;
+    options.mode = mode();
+    const auto on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu"),
+               chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+    const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
+    expect_equal(expected, run_on_device(device(9), chain, frames, 500, options), name());
+    uint64_t ahead = 0;
+    for (const nf::Statistic& each : chain.chains[0]->nodes[0].nf->statistics())
+        if (each.name == "decided-ahead") ahead = each.value;
+    // Not those of the batches that were on their way before the first was through.
+    if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(ahead, 0u);
+    else EXPECT_GT(ahead, frames.size() / 4);
+}
 INSTANTIATE_TEST_SUITE_P(Devices, Conntracks, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 
 /// ICMP errors cut anywhere, with anything inside: nothing beyond them is read.

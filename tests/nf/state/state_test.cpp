@@ -33,14 +33,15 @@ struct Given {
     size_t entries = 0;
 };
 
-/// Packets, some of which end an entry, let it time out soon, or only look; now and then one that is not IP.
+/// Packets, of which many change nothing, and some end an entry, let it time out soon, or only look; now and then one
+/// that is not IP.
 Given make_packets(Keys keys, size_t count, uint64_t timeout_ns, unsigned seed, bool odd = true) {
     std::mt19937 rng(seed);
     TallyModel model(timeout_ns);
     Given given;
     for (size_t i = 0; i < count; ++i) {
         const uint32_t key = draw(keys, i, rng), dice = odd ? rng() % 40 : 39;
-        const uint16_t port = dice < 4 ? static_cast<uint16_t>(dice) : 80;
+        const uint16_t port = dice < 4 ? static_cast<uint16_t>(dice) : dice < 34 ? Tally::kQuiet : 80;
         given.frames.push_back(keyed_frame(key, i, port));
         given.expected.push_back(model.next(key, port));
     }
@@ -109,6 +110,26 @@ TEST_P(StateOnDevices, GoesOnFromBatchToBatch) {
                                        {given.frames.begin(), given.frames.begin() + static_cast<ptrdiff_t>(count)},
                                        burst, options));
     }
+}
+
+/// Few packets change anything. Whatever a GPU has decided on ahead, each is decided on as in its turn.
+TEST_P(StateOnDevices, IsDecidedOnAheadWhereNothingChanges) {
+    std::mt19937 rng(17);
+    TallyModel model(1'000'000'000);
+    Given given;
+    for (size_t i = 0; i < 30'000; ++i) {
+        const uint32_t key = draw(Keys::zipf, i, rng), dice = rng() % 400;
+        const uint16_t port = dice < 4 ? static_cast<uint16_t>(dice) : Tally::kQuiet;
+        given.frames.push_back(keyed_frame(key, i, port));
+        given.expected.push_back(model.next(key, port));
+    }
+    const auto chain = tally_chain("timeout: 1s", name());
+    exec::OffloadOptions options;
+    options.mode = mode();
+    expect_decisions(given.expected, run_on_device(device(4), chain, given.frames, 500, options));
+    const uint64_t ahead = tally_of(chain).statistic("decided-ahead");
+    if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(ahead, 0u);
+    else EXPECT_GT(ahead, given.frames.size() / 4);
 }
 
 TEST_P(StateOnDevices, IsCounted) {
@@ -284,8 +305,8 @@ TEST(StatePerKey, HoldsAMillionKeys) {
                 ++refused;
                 continue;
             }
-            ASSERT_EQ(entry->packets, static_cast<uint32_t>(round));
-            ++entry->packets;
+            ASSERT_EQ(entry->tally.packets, static_cast<uint64_t>(round));
+            ++entry->tally.packets;
         }
     EXPECT_LT(refused, 2 * kCount / 500) << "as many as the table is for, but for one in a thousand";
     EXPECT_EQ(tally_of(chain).entries() + refused / 2, kCount);

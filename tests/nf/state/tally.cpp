@@ -27,7 +27,7 @@ uint64_t TallyHost::packets() const {
     const auto& tables = *static_cast<const Tally::Tables*>(image().tables());
     uint64_t packets = 0;
     for (uint64_t i = 0; i < tables.state.tags.size(); ++i)
-        if (tables.state.tags[i] != 0) packets += tables.state.entries[i].value.packets;
+        if (tables.state.tags[i] != 0) packets += tables.state.entries[i].value.tally.packets;
     return packets;
 }
 
@@ -79,11 +79,12 @@ Decision TallyModel::next(uint32_t key, uint16_t port) {
     if (is_new && port == Tally::kLook) return {0, Tally::kLooked};
     if (is_new) found = entries_.emplace(key, Entry{}).first;
     Entry& entry = found->second;
-    entry.last = (entry.last * 31 + static_cast<uint16_t>(number)) & 0xffff;
+    ++entry.packets;
+    if (port != Tally::kQuiet) entry.last = (entry.last * 31 + static_cast<uint16_t>(number)) & 0xffff;
     entry.deadline = now + (port == Tally::kShort ? Tally::kShortNs : timeout_ns_);
-    const uint32_t last = entry.last;
+    const uint32_t detail = port == Tally::kEnd ? entry.packets : entry.last;
     if (port == Tally::kEnd) entries_.erase(found);
-    return {last, is_new ? Tally::kNew : Tally::kKnown};
+    return {detail, is_new ? Tally::kNew : Tally::kKnown};
 }
 
 }  // namespace millrace::test

@@ -41,7 +41,7 @@ public:
 
 private:
     struct Entry {
-        uint32_t last;
+        uint32_t last, packets;
         uint64_t deadline;
     };
     const uint64_t timeout_ns_;

@@ -136,7 +136,7 @@ struct BatchView {
     /// order.
     uint64_t sequence = 0;
     /// By sequence of the chain (Step::first_sequence): the batch before it that has changed the same state (0: there
-    /// is none), and the place of that state.
+    /// is none, or it is not known yet), and the place of that state.
     SequencePoint after[kMaxSequences];
     Sequencer* sequencer = nullptr;      ///< the device's own business
     const uint32_t* given_up = nullptr;  ///< in the host's memory: not 0 when the device has failed, so that nobody
@@ -148,6 +148,7 @@ struct BatchView {
     uint16_t headroom = 0;  ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
     bool in_place = false;  ///< no kernel writes to frames: they are read where the host keeps them
+    bool numbered = false;  ///< the device's batches have numbers; its own may not be known yet
     bool staged = false;    ///< the sources are the device's own memory: the frames have been brought there contiguous,
                             ///< to be scattered
 

@@ -14,8 +14,11 @@ struct Flow {
     uint8_t low_began;  ///< the originator is FlowKey::low
     uint8_t answered;   ///< packets have come from both ends
     uint8_t reserved[2];
-    uint64_t packets[2], bytes[2];  ///< by whether they are the originator's (0) or the other's
     uint64_t begun_ns;
+    /// By whether they are the originator's (0) or the other's.
+    struct Tally {
+        uint64_t packets[2], bytes[2];
+    } tally;
 };
 static_assert(sizeof(Flow) % 8 == 0);
 
@@ -38,6 +41,7 @@ struct Conntrack {
                                     field::icmp_type | field::icmp_rest | field::payload;
     static constexpr Fields writes = field::none;
     static constexpr unsigned lanes = 1;
+    static constexpr bool decides_ahead = true;
 
     struct Tables {
         KeyedState<FlowKey, Flow> state;
@@ -96,8 +100,8 @@ private:
         }
         if (!from_originator) flow.answered = 1;
         const uint32_t side = from_originator ? 0 : 1;
-        flow.packets[side] += packet.wire_frames();
-        flow.bytes[side] += packet.wire_bytes();
+        flow.tally.packets[side] += packet.wire_frames();
+        flow.tally.bytes[side] += packet.wire_bytes();
         keep(tables, flow, key, entry);
         return flow.answered != 0 ? kEstablished : kNew;
     }
@@ -112,7 +116,7 @@ private:
             flow.low_began = from_low;
             flow.answered = 0;
             flow.begun_ns = packet.time_ns();
-            flow.packets[0] = flow.packets[1] = flow.bytes[0] = flow.bytes[1] = 0;
+            flow.tally = {};
         }
         return taken != flows::Taken::invalid;
     }

@@ -59,8 +59,8 @@ std::string address_text(const End& end, bool ipv6) {
     return text.substr(0, text.find('/'));
 }
 
-uint64_t packets_of(const Flow& flow) { return flow.packets[0] + flow.packets[1]; }
-uint64_t bytes_of(const Flow& flow) { return flow.bytes[0] + flow.bytes[1]; }
+uint64_t packets_of(const Flow& flow) { return flow.tally.packets[0] + flow.tally.packets[1]; }
+uint64_t bytes_of(const Flow& flow) { return flow.tally.bytes[0] + flow.tally.bytes[1]; }
 
 }  // namespace
 
@@ -103,10 +103,10 @@ std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
             port(to),
             std::to_string(row.key.kind >> 16),
             state,
-            row.flow.packets[0],
-            row.flow.bytes[0],
-            row.flow.packets[1],
-            row.flow.bytes[1],
+            row.flow.tally.packets[0],
+            row.flow.tally.bytes[0],
+            row.flow.tally.packets[1],
+            row.flow.tally.bytes[1],
             row.duration_ns / 1'000'000};
 }
 

@@ -31,6 +31,7 @@ struct Policer {
     static constexpr Fields reads = field::five_tuple;
     static constexpr Fields writes = field::none;
     static constexpr unsigned lanes = 1;
+    static constexpr bool decides_ahead = true;
 
     struct Tables {
         KeyedState<Key, Bucket> state;

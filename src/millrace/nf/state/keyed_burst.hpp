@@ -17,6 +17,26 @@ template <class State>
     state.approach(hash);
 }
 
+/// Counts for a table what a burst does, and tells the table once: workers that all count new keys there would wait for
+/// each other at each of them.
+template <class State>
+class BurstCounts {
+public:
+    explicit BurstCounts(const State& state) : state_(state) { counts_of_burst = counts_; }
+    ~BurstCounts() {
+        counts_of_burst = nullptr;
+        for (uint32_t what = 0; what < kCounts; ++what)
+            if (counts_[what] != 0) state_.add(static_cast<KeyedCount>(what), static_cast<uint32_t>(counts_[what]));
+    }
+    BurstCounts(const BurstCounts&) = delete;
+    BurstCounts& operator=(const BurstCounts&) = delete;
+
+private:
+    static constexpr uint32_t kCounts = static_cast<uint32_t>(KeyedCount::count);
+    const State& state_;
+    uint64_t counts_[kCounts] = {};
+};
+
 }  // namespace detail
 
 /// Decides on `packets` by an `Nf` with state per key, one after the other; or, where it decides in `commit`, ends what
@@ -30,6 +50,7 @@ void run_keyed_burst(std::span<Packet* const> packets, const typename Nf::Tables
     constexpr size_t kHashed = 2, kAsked = kHashed + 12, kDecided = kAsked + 6, kRing = 32;  // packets behind the first
     static_assert(kDecided < kRing);
     const State& state = tables.state;
+    const detail::BurstCounts<State> counted(state);
     std::array<Wanted<Nf>, kRing> ring;
     for (size_t i = 0; i < packets.size() + kDecided; ++i) {
         if (i < packets.size()) State::ask(*packets[i], tables, ring[i % kRing]);

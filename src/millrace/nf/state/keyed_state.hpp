@@ -6,6 +6,7 @@
 #pragma once
 
 #include "millrace/nf/state/key_words.hpp"
+#include "millrace/nf/state/keyed_entry.hpp"
 #include "millrace/packet/counter.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
@@ -18,70 +19,19 @@
 
 namespace millrace::nf {
 
-/// What a packet asks of the state.
-enum class Lookup : uint32_t {
-    none,    ///< it has no key
-    find,    ///< the entry of its key, if there is one
-    create,  ///< a new one where there is none
-};
-
-/// What becomes of a new key whose bucket is full.
-enum class WhenFull : uint32_t {
-    refuse,  ///< it gets no entry
-    evict,   ///< it takes the place of the entry that would have timed out first
-};
-
-/// How an entry came to its end.
-enum class Ended : uint32_t {
-    expired,  ///< it has timed out
-    evicted,  ///< another key takes its place
-    swept,    ///< it has timed out; nothing comes in its place, so it may stay for the next sweep
-};
-
-/// What is counted of a table; `cursor` is where the next sweep goes on.
-enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, count };
-
-/// The state of a packet's key, while the packet is decided on.
-template <class T>
-class KeyedEntry {
-public:
-    KeyedEntry() = default;
-    /// `before`: the deadline that it had before this packet.
-    MILLRACE_DEVICE KeyedEntry(T* value, uint64_t* deadline, uint64_t before, uint64_t now, bool is_new, bool refused)
-        : value_(value), deadline_(deadline), before_(before), now_(now), is_new_(is_new), refused_(refused) {}
-
-    /// Whether there is an entry.
-    MILLRACE_DEVICE explicit operator bool() const { return value_ != nullptr; }
-    MILLRACE_DEVICE T& operator*() const { return *value_; }
-    MILLRACE_DEVICE T* operator->() const { return value_; }
-    /// This packet is the first one: the value is `T{}`.
-    MILLRACE_DEVICE bool is_new() const { return is_new_; }
-    /// There is none because the table is full.
-    MILLRACE_DEVICE bool refused() const { return refused_; }
-    /// Lets it time out that long after this packet, in place of the table's time-out.
-    MILLRACE_DEVICE void expire_after(uint64_t ns) const { *deadline_ = later(now_, ns); }
-    /// Lets it time out when it would have without this packet.
-    MILLRACE_DEVICE void do_not_count() const { *deadline_ = before_; }
-    /// Lets it end with this packet.
-    MILLRACE_DEVICE void remove() const { *deadline_ = kRemoved; }
-
-    static constexpr uint64_t kRemoved = 0;  ///< a deadline
-    MILLRACE_DEVICE const uint64_t* deadline() const { return deadline_; }
-    MILLRACE_DEVICE static uint64_t later(uint64_t now, uint64_t ns) {
-        const uint64_t end = now + ns;
-        return end < now ? ~uint64_t{0} : larger<uint64_t>(end, 1);
-    }
-
-private:
-    T* value_ = nullptr;
-    uint64_t* deadline_ = nullptr;
-    uint64_t before_ = 0, now_ = 0;
-    bool is_new_ = false, refused_ = false;
-};
+#if !MILLRACE_GPU
+namespace detail {
+/// Where a worker counts, by KeyedCount, while it runs a burst; null: at the table (keyed_burst.hpp).
+inline thread_local uint64_t* counts_of_burst = nullptr;
+}  // namespace detail
+#endif
 
 /// Whether `Nf` has a type `Noted`, and its `key` writes down there what it has found out of the packet besides.
 template <class Nf>
 concept HasNoted = requires { typename Nf::Noted; };
+/// Whether `Nf` lets a GPU decide on packets before it is their turn (README.md).
+template <class Nf>
+concept DecidesAhead = requires { requires Nf::decides_ahead; };
 struct NothingNoted {};
 template <class Nf>
 struct NotedBy {
@@ -118,8 +68,10 @@ struct KeyedState {
     /// An entry. What is read together lies together.
     struct alignas(16) Entry {
         K key;
+        uint32_t changed;  ///< by which batch last, where packets are decided on ahead of their turn (ahead.hpp)
         T value;
     };
+    static constexpr uint64_t kNoPlace = ~uint64_t{0};
     MutableView<Entry> entries;
     MutableView<uint64_t> counts;  ///< by KeyedCount
     uint64_t timeout_ns = 0;       ///< from the last packet with the key
@@ -152,27 +104,56 @@ struct KeyedState {
     /// called before another entry's end, or that of the same key's before.
     template <class OnEnd>
     MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t hash, uint64_t now, Lookup lookup, OnEnd&& ended) const {
-        const uint64_t first = uint64_t{bucket_of(hash)} * kWays;
-        const uint32_t tag = tag_of(hash);
-        for (uint32_t ways = ways_with(first, tag); ways != 0; ways &= ways - 1) {
-            const uint64_t at = first + lowest(ways);
-            // On their way while the keys are compared.
+        if (const uint64_t at = place_of(key, hash); at != kNoPlace) {
             const uint64_t before = deadlines[at];
-#if MILLRACE_GPU
-            prefetch_near(&entries[at], smaller<uint32_t>(sizeof(Entry), kAskedBytes));
-#endif
-            if (!KeyWords<K>::same(entries[at].key, key)) continue;
             if (before >= now) {
                 deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
                 return {&entries[at].value, &deadlines[at], before, now, false, false};
             }
             ended(entries[at].key, entries[at].value, Ended::expired);
-            tags[at] = 0;
+            free(at);
             count(KeyedCount::expired);
-            break;
         }
         if (lookup != Lookup::create) return {};
-        return create(first, tag, key, now, ended);
+        return create(key, hash, now, ended);
+    }
+    /// Where the entry of `key` stands, which may have timed out; or kNoPlace.
+    MILLRACE_DEVICE uint64_t place_of(const K& key, uint64_t hash) const {
+        const uint64_t first = uint64_t{bucket_of(hash)} * kWays;
+        for (uint32_t ways = ways_with(first, tag_of(hash)); ways != 0; ways &= ways - 1) {
+            const uint64_t at = first + lowest(ways);
+#if MILLRACE_GPU
+            // On their way while the keys are compared.
+            prefetch_near(&deadlines[at], sizeof(uint64_t));
+            prefetch_near(&entries[at], smaller<uint32_t>(sizeof(Entry), kAskedBytes));
+#endif
+            if (KeyWords<K>::same(entries[at].key, key)) return at;
+        }
+        return kNoPlace;
+    }
+
+    /// Where a new entry goes: a free place, else that of the entry which would have timed out first, if it has or may
+    /// be evicted; or kNoPlace.
+    MILLRACE_DEVICE uint64_t room_for(uint64_t hash, uint64_t now) const {
+        const uint64_t first = uint64_t{bucket_of(hash)} * kWays;
+        const uint32_t ways = ways_with(first, 0);
+        if (ways != 0) return first + lowest(ways);
+        uint64_t at = first;
+        for (uint64_t way = first + 1; way < first + kWays; ++way)
+            if (deadlines[way] < deadlines[at]) at = way;
+        return deadlines[at] < now || when_full == WhenFull::evict ? at : kNoPlace;
+    }
+    /// Gives the place to `key`; what was there ends.
+    template <class OnEnd>
+    MILLRACE_DEVICE void take(uint64_t at, const K& key, uint64_t hash, uint64_t now, OnEnd&& ended) const {
+        if (tags[at] != 0) {
+            const bool expired = deadlines[at] < now;
+            ended(entries[at].key, entries[at].value, expired ? Ended::expired : Ended::evicted);
+            count(expired ? KeyedCount::expired : KeyedCount::evicted);
+        }
+        tags[at] = tag_of(hash);
+        entries[at].key = key;
+        count(KeyedCount::created);
     }
 
     /// The next `n` buckets that are to be swept: from this one on, round and round.
@@ -196,7 +177,7 @@ struct KeyedState {
         for (over &= ~ways_with(first, 0); over != 0; over &= over - 1) {
             const uint64_t at = first + lowest(over);
             if (!ended(entries[at].key, entries[at].value, Ended::swept)) continue;
-            tags[at] = 0;
+            free(at);
             count(KeyedCount::expired);
         }
     }
@@ -210,7 +191,7 @@ struct KeyedState {
         if (!entry) return;
         const uint64_t at = place_of(entry);
         if (deadlines[at] != KeyedEntry<T>::kRemoved) return;
-        tags[at] = 0;
+        free(at);
         count(KeyedCount::removed);
     }
 
@@ -218,7 +199,15 @@ struct KeyedState {
     MILLRACE_DEVICE uint64_t add(KeyedCount what, uint32_t n) const {
         return add_atomically(counts[static_cast<uint32_t>(what)], n);
     }
-    MILLRACE_DEVICE void count(KeyedCount what) const { add(what, 1); }
+    MILLRACE_DEVICE void count(KeyedCount what) const {
+#if !MILLRACE_GPU
+        if (detail::counts_of_burst != nullptr) {
+            ++detail::counts_of_burst[static_cast<uint32_t>(what)];
+            return;
+        }
+#endif
+        add(what, 1);
+    }
 
     // --- what the framework calls ---
     /// What a packet of `Nf` wants, but for the hash.
@@ -241,7 +230,7 @@ struct KeyedState {
         wanted.hash = tables.state.hash(wanted.key);
 #if MILLRACE_GPU
         // All other batches wait where the state is changed: what can be brought before is.
-        tables.state.approach(wanted.hash);
+        if constexpr (!DecidesAhead<Nf>) tables.state.approach(wanted.hash);
 #endif
         return tables.state.bucket_of(wanted.hash);
     }
@@ -249,16 +238,24 @@ struct KeyedState {
     template <class Nf, class... Before>
     MILLRACE_DEVICE static Decision decide_on(const Wanted<Nf>& wanted, Packet& packet,
                                               const typename Nf::Tables& tables, Before... decision) {
-        KeyedEntry<T> entry;
-        if (wanted.lookup != Lookup::none)
-            entry = tables.state.find(wanted.key, wanted.hash, packet.time_ns(), wanted.lookup,
-                                      OnEndOf<Nf>{packet, tables});
+        const KeyedEntry<T> entry = entry_for<Nf>(wanted, packet, tables);
         Decision own;
         if constexpr (sizeof...(Before) != 0) own = Nf::commit(packet, tables, decision..., entry);
-        else if constexpr (HasNoted<Nf>) own = Nf::process(packet, tables, entry, wanted.key, wanted.noted);
-        else own = Nf::process(packet, tables, entry);
+        else own = process<Nf>(wanted, packet, tables, entry);
         tables.state.settle(entry);
         return own;
+    }
+    template <class Nf>
+    MILLRACE_DEVICE static KeyedEntry<T> entry_for(const Wanted<Nf>& wanted, Packet& packet,
+                                                   const typename Nf::Tables& tables) {
+        if (wanted.lookup == Lookup::none) return {};
+        return tables.state.find(wanted.key, wanted.hash, packet.time_ns(), wanted.lookup, OnEndOf<Nf>{packet, tables});
+    }
+    template <class Nf>
+    MILLRACE_DEVICE static Decision process(const Wanted<Nf>& wanted, Packet& packet, const typename Nf::Tables& tables,
+                                            const KeyedEntry<T>& entry) {
+        if constexpr (HasNoted<Nf>) return Nf::process(packet, tables, entry, wanted.key, wanted.noted);
+        else return Nf::process(packet, tables, entry);
     }
     template <class Nf, class... Before>
     MILLRACE_DEVICE static Decision decide(Packet& packet, const typename Nf::Tables& tables, Before... decision) {
@@ -274,7 +271,6 @@ struct KeyedState {
         tables.state.sweep(bucket, now, OnEndOf<Nf>{teller, tables});
     }
 
-private:
     /// Calls `Nf::ended`, where there is one.
     template <class Nf>
     struct OnEndOf {
@@ -286,6 +282,8 @@ private:
             return true;
         }
     };
+
+private:
     /// A bit for each way of the bucket from `first` on that has this tag.
     MILLRACE_DEVICE uint32_t ways_with(uint64_t first, uint32_t tag) const {
         const uint32_t* const own = tags.data() + first;
@@ -312,6 +310,11 @@ private:
 #endif
         return ways;
     }
+    /// Nobody finds it any more: neither by its tag, nor who has found it before (ahead.hpp).
+    MILLRACE_DEVICE void free(uint64_t at) const {
+        tags[at] = 0;
+        deadlines[at] = KeyedEntry<T>::kRemoved;
+    }
     static constexpr uint32_t kAskedBytes = 192;  ///< of an entry: longer ones are not all looked at
     /// The number of the lowest bit.
     MILLRACE_DEVICE static uint32_t lowest(uint32_t bits) {
@@ -321,30 +324,17 @@ private:
         return static_cast<uint32_t>(__builtin_ctz(bits));
 #endif
     }
-    /// Where a new entry goes: a free place, else that of the entry which would have timed out first, if it has or may
-    /// be evicted.
+    /// A new entry of `key`, which has none.
     template <class OnEnd>
-    MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now,
-                                         OnEnd&& ended) const {
-        const uint32_t ways = ways_with(first, 0);
-        const bool free = ways != 0;
-        uint64_t at = first + (free ? lowest(ways) : 0);
-        for (uint64_t way = first + 1; way < first + kWays && !free; ++way)
-            if (deadlines[way] < deadlines[at]) at = way;
-        if (!free && deadlines[at] >= now && when_full == WhenFull::refuse) {
+    MILLRACE_DEVICE KeyedEntry<T> create(const K& key, uint64_t hash, uint64_t now, OnEnd&& ended) const {
+        const uint64_t at = room_for(hash, now);
+        if (at == kNoPlace) {
             count(KeyedCount::refused);
             return {nullptr, nullptr, 0, now, false, true};
         }
-        if (!free) {
-            const bool expired = deadlines[at] < now;
-            ended(entries[at].key, entries[at].value, expired ? Ended::expired : Ended::evicted);
-            count(expired ? KeyedCount::expired : KeyedCount::evicted);
-        }
-        tags[at] = tag;
-        entries[at].key = key;
+        take(at, key, hash, now, ended);
         entries[at].value = T{};
         deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
-        count(KeyedCount::created);
         return {&entries[at].value, &deadlines[at], deadlines[at], now, true, false};
     }
 };

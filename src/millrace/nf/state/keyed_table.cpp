@@ -48,12 +48,13 @@ std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uin
     const auto of = [&](KeyedCount what) { return counts[static_cast<size_t>(what)]; };
     const uint64_t gone = of(KeyedCount::expired) + of(KeyedCount::removed) + of(KeyedCount::evicted);
     return {
-        {"entries", of(KeyedCount::created) - gone, "keys that have state now"},
+        {"entries", of(KeyedCount::created) - std::min(gone, of(KeyedCount::created)), "keys that have state now"},
         {"entries-created", of(KeyedCount::created), "keys that were new"},
         {"entries-expired", of(KeyedCount::expired), "entries that have timed out"},
         {"entries-evicted", of(KeyedCount::evicted), "entries that had to make room for new ones"},
         {"entries-refused", of(KeyedCount::refused), "packets whose key was new and found no room"},
         {"entries-lost", lost, "entries that went with a device, or with a table of another size"},
+        {"decided-ahead", of(KeyedCount::ahead), "packets that a GPU has decided on ahead of their turn"},
     };
 }
 

@@ -84,7 +84,9 @@ public:
     /// Entries that there are, those included that have timed out and were not swept yet.
     uint64_t entries() const {
         const auto of = [this](KeyedCount what) { return (*memory_->counts)[static_cast<size_t>(what)]; };
-        return of(KeyedCount::created) - of(KeyedCount::expired) - of(KeyedCount::removed) - of(KeyedCount::evicted);
+        const uint64_t gone = of(KeyedCount::expired) + of(KeyedCount::removed) + of(KeyedCount::evicted);
+        // Who has made some may not have told of it yet.
+        return of(KeyedCount::created) - std::min(gone, of(KeyedCount::created));
     }
     /// Packets whose key was new and found no room.
     uint64_t refused() const { return (*memory_->counts)[static_cast<size_t>(KeyedCount::refused)]; }

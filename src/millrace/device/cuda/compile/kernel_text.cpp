@@ -64,6 +64,12 @@ std::string begin_text(const chain::Program& program, const TableLayout& layout)
         stages, tables(layout, stages));
 }
 
+/// Which of the chain's sequences (Step::first_sequence) is that of a stage.
+size_t sequence_of(const chain::Program& program, size_t stage) {
+    const std::vector<uint16_t> owners = sequences_of(program);
+    return static_cast<size_t>(std::ranges::find(owners, program.stage(stage).first) - owners.begin());
+}
+
 /// Takes the packets of `share`, which the text before has declared, through a step.
 std::string nodes_text(const chain::Program& program, const TableLayout& layout, const Step& step,
                        const LaneChoice& lanes, const chain::Node* staged = nullptr) {
@@ -122,17 +128,26 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     if (step.keys_of_next) {
         const chain::Node& node = first_node(program, step.last);
         const bool numbered = node.type->numbered();
+        const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const std::string wanted = numbered
                                        ? ""
                                        : fmt::format(", batch.wanted + uint64_t{{i}} * {}", node.type->wanted_bytes);
-        text += stage_nodes(program, layout, step.last) +
-                fmt::format(
-                    "    block.{0}(batch, [&](uint32_t i) {{\n        const uint32_t node = batch.at[i];\n"
-                    "        return {1}.has(node) ? {2}(&batch.packets[i], {1}.tables_of(node){3}) : {4};\n"
-                    "    }});\n",
-                    numbered ? "rank" : "keep_keys", stage_name(step.last),
-                    function_name(*node.type, lanes(node), "order_key"), wanted,
-                    numbered ? "kNoOrderKey" : "kNotGrouped");
+        std::string ahead;
+        if (node.type->decides_ahead && !step.resident) {
+            text += fmt::format("    const uint32_t through = latest_through(batch, {});\n",
+                                sequence_of(program, step.last));
+            ahead = fmt::format("        {}(&batch.packets[i], tables{}, batch.numbered, through);\n",
+                                function("decide_ahead"), wanted);
+        }
+        text +=
+            stage_nodes(program, layout, step.last) +
+            fmt::format(
+                "    block.{0}(batch, [&](uint32_t i) {{\n        const uint32_t node = batch.at[i];\n"
+                "        if (!{1}.has(node)) return {4};\n        const void* const tables = "
+                "{1}.tables_of(node);\n"
+                "        const uint32_t key = {2}(&batch.packets[i], tables{3});\n{5}        return key;\n    }});\n",
+                numbered ? "rank" : "keep_keys", stage_name(step.last), function("order_key"), wanted,
+                numbered ? "kNoOrderKey" : "kNotGrouped", ahead);
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += close_counts(counters);
@@ -140,6 +155,16 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
 }
 
 constexpr const char* kTakeStates = "    take_states(batch, threadIdx.x, blockDim.x);\n    __syncthreads();\n";
+
+/// Runs a stage with state per key.
+std::string keyed_text(const chain::Program& program, const Step& step, const LaneChoice& lanes) {
+    const chain::Node& node = first_node(program, step.first);
+    // Resident kernels take the next batch when they are through with one: nothing is decided ahead.
+    return fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {}, {}, {});\n", stage_name(step.first),
+                       step.resident ? "0" : "blockIdx.x", node.type->wanted_bytes,
+                       keyed_taker(*node.type, lanes(node), program.stage(step.first).first),
+                       step.resident ? "NothingAhead{}" : ahead_taker(*node.type, lanes(node)));
+}
 
 /// What one block does with the whole batch, in a step that has an order.
 std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step,
@@ -165,11 +190,7 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                 close_counts(counters_of(program));
     if (step.kind == Step::Kind::keyed)
         text += open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
-                fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {}, {});\n", stage_name(step.first),
-                            step.resident ? "0" : "blockIdx.x", first_node(program, step.first).type->wanted_bytes,
-                            keyed_taker(*first_node(program, step.first).type, lanes(first_node(program, step.first)),
-                                        program.stage(step.first).first)) +
-                close_counts(counters_of(program));
+                keyed_text(program, step, lanes) + close_counts(counters_of(program));
     if (step.kind == Step::Kind::sweep)
         text += fmt::format("    sweep_buckets(batch, {}, {}, {}, {});\n", tables(layout, step.first),
                             program.stage(step.first).first, function("claim"), function("sweep"));

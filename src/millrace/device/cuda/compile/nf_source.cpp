@@ -13,6 +13,26 @@ std::string function_name(const nf::Type& type, unsigned lanes, const char* what
 
 namespace {
 
+/// nf::WantedAhead of an NF that has it.
+std::string ahead_functions(const nf::Type& type, unsigned lanes) {
+    const auto name = [&](const char* what) { return function_name(type, lanes, what); };
+    return fmt::format(
+        "using Ahead = millrace::nf::WantedAhead<Nf>;\n"
+        "extern \"C\" __device__ void {}(millrace::Packet* packet, const void* tables, void* wanted, bool may, "
+        "unsigned through) {{\n"
+        "    static_cast<Ahead*>(wanted)->decide(*packet, *static_cast<const Tables*>(tables), may, through);\n}}\n"
+        "extern \"C\" __device__ unsigned {}(const void* tables, const void* wanted) {{\n"
+        "    return static_cast<unsigned>(static_cast<const Ahead*>(wanted)->holds(*static_cast<const "
+        "Tables*>(tables)));\n}}\n"
+        "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, const void* "
+        "wanted, unsigned worth, unsigned batch) {{\n"
+        "    return static_cast<const Ahead*>(wanted)->apply(*packet, *static_cast<const Tables*>(tables), "
+        "static_cast<millrace::nf::Ahead>(worth), batch);\n}}\n"
+        "extern \"C\" __device__ void {}(const void* tables, unsigned packets) {{\n"
+        "    static_cast<const Tables*>(tables)->state.add(millrace::nf::KeyedCount::ahead, packets);\n}}\n",
+        name("decide_ahead"), name("holds"), name("apply"), name("count_ahead"));
+}
+
 /// Those of an NF with state per key.
 std::string keyed_functions(const nf::Type& type, unsigned lanes) {
     const auto name = [&](const char* what) { return function_name(type, lanes, what); };
@@ -27,17 +47,20 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                   name("commit"))
             : fmt::format(
                   "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
-                  "const void* wanted) {{\n"
-                  "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
-                  "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
-                  "Tables*>(tables));\n}}\n",
-                  name("process"));
-    return decide +
+                  "const void* wanted, unsigned batch) {{\n{}}}\n",
+                  name("process"),
+                  type.decides_ahead
+                      ? "    return static_cast<const millrace::nf::WantedAhead<Nf>*>(wanted)->decide_in_turn(*packet, "
+                        "*static_cast<const Tables*>(tables), batch);\n"
+                      : "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
+                        "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
+                        "Tables*>(tables));\n");
+    return decide + (type.decides_ahead ? ahead_functions(type, lanes) : "") +
            fmt::format(
                "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables, void* wanted) "
                "{{\n"
                "    return decltype(Tables::state)::order_key(*packet, *static_cast<const Tables*>(tables), "
-               "*static_cast<millrace::nf::Wanted<Nf>*>(wanted));\n}}\n"
+               "*static_cast<millrace::nf::WantedOnDevice<Nf>::Type*>(wanted));\n}}\n"
                "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
                "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
                "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
@@ -77,12 +100,19 @@ std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
     if (type.commits_keyed()) return fmt::format("ending(batch, {})", function_name(type, lanes, "commit"));
     const std::string process = function_name(type, lanes, "process");
     return type.emits_events ? fmt::format("telling(batch, {}, {})", node, process)
-                             : fmt::format("deciding({})", process);
+                             : fmt::format("deciding(batch, {})", process);
+}
+
+std::string ahead_taker(const nf::Type& type, unsigned lanes) {
+    if (!type.decides_ahead) return "NothingAhead{}";
+    const auto name = [&](const char* what) { return function_name(type, lanes, what); };
+    return fmt::format("decided_ahead({}, {}, {})", name("holds"), name("apply"), name("count_ahead"));
 }
 
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
                                    type.device_struct);
+    if (type.is_keyed()) text = "#include \"millrace/nf/state/ahead.hpp\"\n" + text;
     if (type.is_keyed()) text += keyed_functions(type, lanes);
     if (type.is_keyed() && !type.commits_keyed())
         return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
@@ -127,12 +157,21 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
 std::string declarations(const chain::Node& node, unsigned lanes) {
     const bool keyed = node.type->is_keyed(), decides_keyed = keyed && !node.type->commits_keyed();
     std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*{});\n",
-                                   function_name(*node.type, lanes, "process"), decides_keyed ? ", const void*" : "");
+                                   function_name(*node.type, lanes, "process"),
+                                   decides_keyed ? ", const void*, unsigned" : "");
     if (keyed)
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
             "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t);\n",
             function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
+    if (node.type->decides_ahead)
+        text += fmt::format(
+            "extern \"C\" __device__ void {}(Packet*, const void*, void*, bool, unsigned);\n"
+            "extern \"C\" __device__ unsigned {}(const void*, const void*);\n"
+            "extern \"C\" __device__ Decision {}(Packet*, const void*, const void*, unsigned, unsigned);\n"
+            "extern \"C\" __device__ void {}(const void*, unsigned);\n",
+            function_name(*node.type, lanes, "decide_ahead"), function_name(*node.type, lanes, "holds"),
+            function_name(*node.type, lanes, "apply"), function_name(*node.type, lanes, "count_ahead"));
     if (node.type->ordered()) {
         text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*{});\n",
                             function_name(*node.type, lanes, "order_key"), keyed ? ", void*" : "");
@@ -180,8 +219,13 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
     // What a packet wants of the state may lie anywhere.
     const bool keyed = type.is_keyed(), decides_keyed = keyed && !type.commits_keyed();
     if (keyed) unit.text += fmt::format("    {}(packet, tables, block);\n", call("order_key"));
+    if (type.decides_ahead)
+        unit.text += fmt::format(
+            "    {}(packet, tables, block, true, 1);\n    *decision = {}(packet, tables, block, {}(tables, block), "
+            "1);\n",
+            call("decide_ahead"), call("apply"), call("holds"));
     unit.text += fmt::format("    *decision = {}(packet, tables{});\n", call("process"),
-                             decides_keyed ? ", block" : "");
+                             decides_keyed ? ", block, 1" : "");
     if (type.in_parts())
         for (const PartSignature& part : kParts)
             unit.text += fmt::format("    {}{}(packet, tables, block{});\n",

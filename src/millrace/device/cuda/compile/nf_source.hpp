@@ -15,6 +15,8 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes);
 /// What takes packets of an NF with state per key in a keyed step (device/kernel/keyed.hpp); `node`: its place in the
 /// program.
 std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node);
+/// What writes down there what was decided on its packets ahead of their turn.
+std::string ahead_taker(const nf::Type& type, unsigned lanes);
 /// What a chain's unit says of a node's functions.
 std::string declarations(const chain::Node& node, unsigned lanes);
 /// What finds packets' chains; the same for every program.

@@ -124,6 +124,8 @@ Status Submission::send_staged(BatchSubmission& batch) {
 Status Submission::run_steps(BatchSubmission& batch) {
     const LoadedChain& chain = *batch.input().chain;
     device::BatchView view = batch.input().view;
+    view.numbered = !between_devices_;
+    for (size_t i = 0; i < chain.sequences.size(); ++i) view.after[i] = {chain.sequences[i]->place()};
     if (batch.part() != BatchPart::ordered) {
         const Status status = launch_steps(batch, view, 0, chain.ordered_from);
         if (status != Status::ok || batch.part() == BatchPart::unordered) return status;

@@ -1,0 +1,174 @@
+// Packets with state per key that a GPU decides on ahead of their turn: optimistic concurrency control (H. T. Kung and
+// J. T. Robinson, "On Optimistic Methods for Concurrency Control", 1981).
+//
+// All packets of a batch are decided on at the same time, on copies of their entries as the batches have left them that
+// are through. When it is the batch's turn, a decision holds if nobody has changed the entry since; what is left to do
+// is to write that down. What does not hold is decided on again, in order. Batches wait for each other no longer than
+// that takes, and packets of one key need not, as long as none of them changes what decides on the next one.
+#pragma once
+
+#include "millrace/nf/state/keyed_state.hpp"
+
+namespace millrace::nf {
+
+/// What a decision ahead of its turn is worth.
+enum class Ahead : uint32_t {
+    no,       ///< nothing: the packet is decided on in its turn
+    passes,   ///< the packet changes nothing that decides on others: at most the value's `tally` and the time-out
+    changes,  ///< it changes the entry, or makes it
+};
+
+/// The member `tally` of a value, if it has one: words of 64 bits that packets only add to, and that decide on nothing.
+template <class T>
+struct TallyOf {
+    static constexpr uint32_t kWords = 0;
+    MILLRACE_DEVICE static uint64_t* words(const T&) { return nullptr; }
+};
+template <class T>
+    requires requires(T& value) { value.tally; }
+struct TallyOf<T> {
+    static constexpr uint32_t kWords = sizeof(T::tally) / sizeof(uint64_t);
+    static_assert(sizeof(T::tally) % sizeof(uint64_t) == 0 && alignof(decltype(T::tally)) == sizeof(uint64_t),
+                  "a tally is made of words of 64 bits");
+    MILLRACE_DEVICE static uint64_t* words(T& value) { return reinterpret_cast<uint64_t*>(&value.tally); }
+    MILLRACE_DEVICE static const uint64_t* words(const T& value) {
+        return reinterpret_cast<const uint64_t*>(&value.tally);
+    }
+};
+
+/// What a packet of `Nf` wants, and what was decided on it ahead of its turn.
+template <class Nf>
+struct WantedAhead : Wanted<Nf> {
+    using State = decltype(Nf::Tables::state);
+    using Value = typename State::Value;
+    using Tally = TallyOf<Value>;
+
+    /// What it was decided by.
+    enum class By : uint32_t {
+        no_key,   ///< there is nothing to be known
+        entry,    ///< the key's entry
+        absent,   ///< that there is none
+        refused,  ///< that there is none and no room either
+    };
+
+    Ahead what = Ahead::no;
+    By by = By::no_key;
+    uint32_t through = 0;  ///< the latest batch whose changes it knows, by the lower bits of its number
+    Decision decision{};
+    uint64_t place = 0;                          ///< of the entry
+    uint64_t now = 0;                            ///< when the packet came
+    uint64_t deadline_before = 0, deadline = 0;  ///< without the packet, and with it
+    uint64_t tally[Tally::kWords + 1] = {};      ///< of one that passes: what it adds; else what was there before
+    Value value{};                               ///< of one that changes: what it leaves
+
+    /// Decides on the packet, if it may, knowing what the batches up to `up_to` have changed. Another batch may be
+    /// changing the state meanwhile: what comes of that does not hold.
+    MILLRACE_DEVICE void decide(Packet& packet, const typename Nf::Tables& tables, bool may, uint32_t up_to) {
+        const State& state = tables.state;
+        what = Ahead::no;
+        if (!may) return;
+        by = By::no_key;
+        through = up_to;
+        now = packet.time_ns();
+        Value before{}, after;
+        deadline_before = deadline = KeyedEntry<Value>::later(now, state.timeout_ns);
+        KeyedEntry<Value> entry;
+        bool is_new = false;
+        if (this->lookup != Lookup::none) {
+            place = state.place_of(this->key, this->hash);
+            by = place != State::kNoPlace ? By::entry : By::absent;
+            is_new = by == By::absent && this->lookup == Lookup::create;
+            if (is_new && state.room_for(this->hash, now) == State::kNoPlace) by = By::refused;
+            is_new = is_new && by == By::absent;
+            if (by == By::entry) {
+                deadline_before = state.deadlines[place];
+                if (deadline_before < now) return;  // it ends: in its turn
+                before = state.entries[place].value;
+            }
+            if (by == By::entry || is_new)
+                entry = KeyedEntry<Value>(&after, &deadline, deadline_before, now, is_new, false);
+            else entry = KeyedEntry<Value>(nullptr, nullptr, 0, now, false, by == By::refused);
+        }
+        after = before;
+        decision = State::template process<Nf>(*this, packet, tables, entry);
+        if (deadline == KeyedEntry<Value>::kRemoved) return;
+        const bool is_changed = is_new || (by == By::entry && (deadline < deadline_before || changes(before, after)));
+        what = is_changed ? Ahead::changes : Ahead::passes;
+        if (is_changed) value = after;
+        for (uint32_t k = 0; k < Tally::kWords; ++k)
+            tally[k] = is_changed ? Tally::words(before)[k] : Tally::words(after)[k] - Tally::words(before)[k];
+    }
+
+    /// In the batch's turn: what the decision is worth, as long as no packet of its bucket before it changes anything.
+    MILLRACE_DEVICE Ahead holds(const typename Nf::Tables& tables) const {
+        const State& state = tables.state;
+        if (what == Ahead::no || by == By::no_key) return what;
+        if (by == By::entry) {
+            const bool is_newer = static_cast<int32_t>(state.entries[place].changed - through) > 0;
+            if (is_newer || state.deadlines[place] < now) return Ahead::no;
+            if (what == Ahead::changes)
+                for (uint32_t k = 0; k < Tally::kWords; ++k)
+                    if (Tally::words(state.entries[place].value)[k] != tally[k]) return Ahead::no;
+            return what;
+        }
+        if (state.place_of(this->key, this->hash) != State::kNoPlace) return Ahead::no;
+        if (this->lookup != Lookup::create) return what;
+        const bool has_room = state.room_for(this->hash, now) != State::kNoPlace;
+        return has_room == (by == By::absent) ? what : Ahead::no;
+    }
+    /// Writes down what it makes of the state, for batch `number`. Of packets that pass many may do so at the same
+    /// time.
+    MILLRACE_DEVICE Decision apply(Packet& packet, const typename Nf::Tables& tables, Ahead worth,
+                                   uint32_t number) const {
+        const State& state = tables.state;
+        if (by == By::refused) state.count(KeyedCount::refused);
+        if (worth == Ahead::changes) {
+            uint64_t at = place;
+            if (by == By::absent) {
+                at = state.room_for(this->hash, now);
+                state.take(at, this->key, this->hash, now, typename State::template OnEndOf<Nf>{packet, tables});
+            }
+            auto& entry = state.entries[at];
+            entry.value = value;
+            entry.changed = number;
+            if (by == By::absent || deadline != deadline_before) state.deadlines[at] = deadline;
+        } else if (by == By::entry) {
+            for (uint32_t k = 0; k < Tally::kWords; ++k)
+                if (tally[k] != 0) add_atomically(Tally::words(state.entries[place].value)[k], tally[k]);
+            raise_atomically(state.deadlines[place], deadline);
+        }
+        return decision;
+    }
+
+    /// Decides on the packet in its turn, in batch `number`.
+    MILLRACE_DEVICE Decision decide_in_turn(Packet& packet, const typename Nf::Tables& tables, uint32_t number) const {
+        const State& state = tables.state;
+        const Wanted<Nf> own = *this;
+        const KeyedEntry<Value> entry = State::template entry_for<Nf>(own, packet, tables);
+        const Value before = entry ? *entry : Value{};
+        const Decision decided = State::template process<Nf>(own, packet, tables, entry);
+        // What was decided ahead of others' turns holds on where this changes nothing.
+        if (entry && (entry.is_new() || changes(before, *entry))) state.entries[state.place_of(entry)].changed = number;
+        state.settle(entry);
+        return decided;
+    }
+
+private:
+    /// Whether it is more than the tally.
+    MILLRACE_DEVICE static bool changes(Value before, const Value& after) {
+        for (uint32_t k = 0; k < Tally::kWords; ++k) Tally::words(before)[k] = Tally::words(after)[k];
+        return !KeyWords<Value>::same(before, after);
+    }
+};
+
+/// What a device keeps of a packet of `Nf` between the step that looks at keys and that which has the state.
+template <class Nf>
+struct WantedOnDevice {
+    using Type = Wanted<Nf>;
+};
+template <DecidesAhead Nf>
+struct WantedOnDevice<Nf> {
+    using Type = WantedAhead<Nf>;
+};
+
+}  // namespace millrace::nf
