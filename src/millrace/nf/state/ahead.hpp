@@ -105,7 +105,9 @@ struct WantedAhead : Wanted<Nf> {
         if (what == Ahead::no || by == By::no_key) return what;
         if (by == By::entry) {
             const bool is_newer = static_cast<int32_t>(state.entries[place].changed - through) > 0;
-            if (is_newer || state.deadlines[place] < now) return Ahead::no;
+            // The entry may be gone, and a packet may have come at 0.
+            const uint64_t until = state.deadlines[place];
+            if (is_newer || until < now || until == KeyedEntry<Value>::kRemoved) return Ahead::no;
             if (what == Ahead::changes)
                 for (uint32_t k = 0; k < Tally::kWords; ++k)
                     if (Tally::words(state.entries[place].value)[k] != tally[k]) return Ahead::no;
