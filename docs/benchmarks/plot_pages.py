@@ -210,7 +210,8 @@ def draw_pages(folder, colors, markers, others):
     for name, records in PLOTS.items():
         files = [folder / f"{record}.json" for record in records]
         found = [json.loads(f.read_text()) for f in files if f.exists()]
-        if not found or (name != "throughput" and name in own and len(found) < len(files)):
+        wants_all = name in own and name not in ("throughput", "flows")
+        if not found or (wants_all and len(found) < len(files)):
             print(f"{name}.svg: not drawn, there is no {', '.join(f.name for f in files if not f.exists())}")
             continue
         plot = own[name](found, colors, markers) if name in own else others[name](found)
