@@ -337,7 +337,7 @@ TEST(Bus, CarriesEachWayAndBothAtOnce) {
     EXPECT_NEAR(in.to_device_gbs, in.pieces_per_second * 65536e-9, in.to_device_gbs * 0.01);
     options.to_host_bytes = 1 << 15;
     const BusRate both = measure_bus(device, options);
-    // The shorter pieces make half the bytes. A way begins with as many as may be under way while it is not as many ahead.
+    // The shorter pieces make half the bytes. A way that is not ahead begins with as many as may be under way.
     const double pieces = both.to_device_gbs * 1e9 * options.seconds / static_cast<double>(options.to_device_bytes);
     EXPECT_NEAR(both.to_host_gbs, both.to_device_gbs / 2, both.to_device_gbs * 2 * options.depth / pieces);
     options.to_host_bytes = 0;

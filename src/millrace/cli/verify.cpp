@@ -88,7 +88,7 @@ Domain domain_of(const VerifyArguments& arguments) {
     const nf::Type& type = named_function(arguments.function);
     // Several lanes wait for each other, which a domain's must not.
     constexpr unsigned kLanes = 1;
-    const std::string text = device::cuda::Compiler().compile_ptx(device::cuda::nf_unit(type, kLanes),
+    const std::string text = device::cuda::Compiler().compile_ptx(device::cuda::fenced_unit(type, kLanes),
                                                                   arguments.architecture);
     if (!arguments.ptx.empty()) {
         write_file(arguments.ptx, text);

@@ -104,7 +104,7 @@ void FunctionHost::check_device_half() const {
 constexpr unsigned kHalfLanes = 1;
 
 std::string FunctionHost::compile_half(const std::string& architecture) const {
-    return device::cuda::Compiler().compile_ptx(device::cuda::nf_unit(*node().type, kHalfLanes), architecture);
+    return device::cuda::Compiler().compile_ptx(device::cuda::fenced_unit(*node().type, kHalfLanes), architecture);
 }
 
 DeviceHalf FunctionHost::device_half(std::string ptx) const {

@@ -154,6 +154,11 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
 }
 
+TranslationUnit fenced_unit(nf::Type type, unsigned lanes) {
+    type.decides_ahead = false;
+    return nf_unit(type, lanes);
+}
+
 std::string declarations(const chain::Node& node, unsigned lanes) {
     const bool keyed = node.type->is_keyed(), decides_keyed = keyed && !node.type->commits_keyed();
     std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*{});\n",
