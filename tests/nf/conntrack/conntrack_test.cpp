@@ -139,7 +139,7 @@ TEST_P(Conntracks, DecideAsTheCpuOnAnyPackets) {
 /// Datagrams of few connections, in batches of which each has many packets of one.
 TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
     std::vector<Frame> frames;
-    for (size_t i = 0; i < 20000; ++i) {
+    for (size_t i = 0; i < 8000; ++i) {
         PacketSpec spec;
         spec.ipv4.emplace();
         spec.ipv4->src = ipv4("10.0.0.1") + static_cast<uint32_t>(i % 3 == 0 ? 0 : i % 7);
@@ -151,7 +151,7 @@ TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
     const auto on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu"),
                chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
     const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
-    expect_equal(expected, run_on_device(device(9), chain, frames, 500, options), name());
+    expect_equal(expected, run_on_device(device(9), chain, frames, 200, options), name());
     uint64_t ahead = 0;
     for (const nf::Statistic& each : chain.chains[0]->nodes[0].nf->statistics())
         if (each.name == "decided-ahead") ahead = each.value;
