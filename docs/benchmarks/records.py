@@ -4,6 +4,7 @@ import hashlib
 import re
 
 FLOWS, COMES = (1000, 65536, 1000000, 16000000), ("even", "zipf")
+BUSY = (1, 16, 256, 4096)
 # What grows: the records of each number of them.
 GROWTH = {
     "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024, 16384)],

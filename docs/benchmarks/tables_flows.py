@@ -2,7 +2,7 @@
 
 import json
 
-from records import COMES, FLOWS, Missing, lines_of
+from records import BUSY, COMES, FLOWS, Missing, lines_of
 
 
 def million(rate):
@@ -39,6 +39,14 @@ def table_flows(page):
         "CPU, 1 worker",
     ]
     return lines_of(heads, rows)
+
+
+def table_flows_busy(page):
+    rows = []
+    for name, text in [*((f"busy-{count}", f"{count:,}") for count in BUSY), ("captures", "of the captures")]:
+        gpu, cpu = (page.results(f"{where}flows-{name}")[0]["packets-per-second"] for where in ("", "cpu-"))
+        rows.append([text, million(gpu), million(cpu), f"{gpu / cpu:.2f}"])
+    return lines_of(["connections", "one GPU, 6 workers", "CPU, 16 workers", "GPU to CPU"], rows)
 
 
 def table_flows_opened(page):

@@ -163,6 +163,13 @@ inline unsigned __ballot_sync(unsigned mask, int holds) {
     return ballot;
 }
 inline int __any_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) != 0; }
+inline unsigned __reduce_or_sync(unsigned mask, unsigned own) {
+    const emulator::Exchanged all(mask, own);
+    unsigned any = 0;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        any |= (mask >> lane & 1) != 0 ? static_cast<unsigned>(all.values[lane]) : 0;
+    return any;
+}
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
     const unsigned long long own = emulator::bits_of(value);

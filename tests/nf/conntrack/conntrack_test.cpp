@@ -18,7 +18,7 @@ TEST(Conntrack, DoesWhatItsGoldenPacketsSay) { run_golden("conntrack"); }
 /// One TCP connection, its packets in order, by two ends that keep to the protocol.
 class Session {
 public:
-    Session(uint32_t client, uint32_t server, uint16_t port, std::mt19937& rng)
+    Session(uint32_t client, uint32_t server, uint16_t port, unsigned most_turns, std::mt19937& rng)
         : rng_(rng),
           ends_{{client, port, static_cast<uint32_t>(rng()), 0}, {server, 443, static_cast<uint32_t>(rng()), 0}} {
         const bool scaled = rng_() % 2 == 0;
@@ -26,7 +26,7 @@ public:
         send(0, tcp::kSyn, 0, scale);
         send(1, tcp::kSyn | tcp::kAck, 0, scale);
         send(0, tcp::kAck, 0);
-        for (unsigned turn = 0, turns = rng_() % 12; turn < turns; ++turn) {
+        for (unsigned turn = 0, turns = rng_() % most_turns; turn < turns; ++turn) {
             const unsigned side = rng_() % 2;
             send(side, tcp::kAck | tcp::kPsh, 1 + rng_() % 900);
             if (rng_() % 2 == 0) send(1 - side, tcp::kAck, 0);
@@ -79,15 +79,15 @@ struct Given {
     std::vector<uint32_t> expected;
 };
 
-/// Many sessions at once, mixed, each in its order; and segments that somebody else has made up.
-Given mixed_sessions(size_t sessions, unsigned seed) {
+/// Sessions at the same time, mixed, each in its order; and segments that somebody else has made up.
+Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12) {
     std::mt19937 rng(seed);
     std::vector<Session> all;
     std::vector<size_t> turns, next(sessions);
     for (size_t i = 0; i < sessions; ++i) {
         // Ends whose order is now one, now the other.
         const uint32_t a = ipv4("10.0.0.0") + static_cast<uint32_t>(i), b = ipv4("10.128.0.0") + rng() % 50;
-        all.emplace_back(i % 2 == 0 ? a : b, i % 2 == 0 ? b : a, static_cast<uint16_t>(1024 + i), rng);
+        all.emplace_back(i % 2 == 0 ? a : b, i % 2 == 0 ? b : a, static_cast<uint16_t>(1024 + i), most_turns, rng);
         turns.insert(turns.end(), all.back().frames.size(), i);
     }
     std::shuffle(turns.begin(), turns.end(), rng);
@@ -127,6 +127,26 @@ TEST_P(Conntracks, FollowManySessions) {
     expect_outcomes(given, run_on_device(device(7), chain, given.frames, 500, options));
 }
 
+uint64_t statistic_of(const chain::Configuration& chain, const char* name) {
+    for (const nf::Statistic& each : chain.chains[0]->nodes[0].nf->statistics())
+        if (each.name == name) return each.value;
+    return 0;
+}
+
+/// Few sessions with much to send: each segment depends on those before it.
+TEST_P(Conntracks, DecideTogetherOnBusyConnections) {
+    for (const size_t sessions : {1u, 3u, 20u}) {
+        const Given given = mixed_sessions(sessions, 20 + static_cast<unsigned>(sessions), 2400 / (sessions + 1));
+        exec::OffloadOptions options;
+        options.mode = mode();
+        const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+        expect_outcomes(given, run_on_device(device(7), chain, given.frames, 900, options));
+        const uint64_t together = statistic_of(chain, "decided-together");
+        if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(together, 0u);
+        else EXPECT_GT(together, given.frames.size() / 2) << sessions << " sessions";
+    }
+}
+
 TEST_P(Conntracks, DecideAsTheCpuOnAnyPackets) {
     Rng rng(5);
     const std::vector<Frame> frames = random_packets(rng, 3000, {});
@@ -152,9 +172,7 @@ TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
                chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
     const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
     expect_equal(expected, run_on_device(device(9), chain, frames, 200, options), name());
-    uint64_t ahead = 0;
-    for (const nf::Statistic& each : chain.chains[0]->nodes[0].nf->statistics())
-        if (each.name == "decided-ahead") ahead = each.value;
+    const uint64_t ahead = statistic_of(chain, "decided-ahead");
     // Not those of the batches that were on their way before the first was through.
     if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(ahead, 0u);
     else EXPECT_GT(ahead, frames.size() / 4);

@@ -92,6 +92,25 @@ TEST_P(Policers, AreTokenBuckets) {
     expect_model(run_on_device(device(1), by_bits, given.frames, 1025, options), given, bits(), true);
     expect_model(run_on_device(device(2), by_packets, given.frames, 33, options), given, packets(), false);
 }
+
+/// All packets are one bucket's: each finds fewer tokens than the one before it, and a GPU takes many at a time.
+TEST_P(Policers, AreOneForAllPackets) {
+    Given given = make_packets(7000);
+    for (uint32_t& key : given.keys) key = 0;
+    exec::OffloadOptions options;
+    options.mode = mode();
+    for (const bool bits : {true, false}) {
+        const auto chain = make_configuration(
+            bits ? "[policer: {rate: 1Gbps, burst: 30000}]" : "[policer: {rate: 500kpps, burst: 30}]", name());
+        const Model model = bits ? Model(1e9, 240'000) : Model(500e3, 30);
+        expect_model(run_on_device(device(3), chain, given.frames, 1000, options), given, model, bits);
+        uint64_t together = 0;
+        for (const nf::Statistic& each : chain.chains[0]->nodes[0].nf->statistics())
+            if (each.name == "decided-together") together = each.value;
+        if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(together, 0u);
+        else EXPECT_GT(together, given.frames.size() / 2);
+    }
+}
 INSTANTIATE_TEST_SUITE_P(Devices, Policers, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 
 TEST(Policer, LetsHundredsOfGigabitsBy) {

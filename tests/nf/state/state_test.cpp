@@ -132,6 +132,28 @@ TEST_P(StateOnDevices, IsDecidedOnAheadWhereNothingChanges) {
     else EXPECT_GT(ahead, given.frames.size() / 4);
 }
 
+/// Few keys, each of whose packets changes what the next one finds.
+TEST_P(StateOnDevices, IsDecidedOnTogetherWhereMuchChanges) {
+    for (const uint32_t keys : {1u, 2u, 9u}) {
+        std::mt19937 rng(keys);
+        TallyModel model(40'000);
+        Given given;
+        for (size_t i = 0; i < 5000; ++i) {
+            const uint32_t key = rng() % keys, dice = rng() % 300;
+            const uint16_t port = dice < 5 ? static_cast<uint16_t>(dice) : dice % 2 == 0 ? Tally::kQuiet : 80;
+            given.frames.push_back(keyed_frame(key + 1, i, port));
+            given.expected.push_back(model.next(key + 1, port));
+        }
+        const auto chain = tally_chain("timeout: 40us", name());
+        exec::OffloadOptions options;
+        options.mode = mode();
+        expect_decisions(given.expected, run_on_device(device(keys), chain, given.frames, 700, options));
+        const uint64_t together = tally_of(chain).statistic("decided-together");
+        if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(together, 0u);
+        else EXPECT_GT(together, given.frames.size() / 2) << keys << " keys";
+    }
+}
+
 TEST_P(StateOnDevices, IsCounted) {
     const Given given = make_packets(Keys::thousand, 3000, 1'000'000'000, 6);
     const auto chain = tally_chain("timeout: 1s", name());

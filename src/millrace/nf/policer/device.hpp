@@ -20,7 +20,9 @@ struct Key {
 
 /// Tokens are billionths of a bit, or of a packet: so a nanosecond has a whole number of them at any rate.
 struct Bucket {
-    uint64_t tokens;
+    struct {
+        uint64_t tokens;
+    } sums;
     uint64_t time_ns;  ///< when they were so many
 };
 inline constexpr uint64_t kTokens = 1'000'000'000;
@@ -63,19 +65,18 @@ struct Policer {
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Bucket> entry) {
         if (!entry) return {kNoDetail, entry.refused() ? kFull : kNotIp};
         const uint64_t now = packet.time_ns();
-        if (entry.is_new()) *entry = {tables.burst, now};
+        if (entry.is_new()) *entry = {{tables.burst}, now};
         // Packets of another queue may be older than what has come already.
         if (now > entry->time_ns) {
             const uint64_t passed = now - entry->time_ns;
-            const uint64_t room = tables.burst - entry->tokens;
-            entry->tokens = passed >= tables.fill_ns || passed * tables.rate >= room
-                                ? tables.burst
-                                : entry->tokens + passed * tables.rate;
+            const uint64_t room = tables.burst - entry->sums.tokens;
+            if (passed >= tables.fill_ns || passed * tables.rate >= room) entry->sums.tokens = tables.burst;
+            else entry->sums.tokens += passed * tables.rate;
             entry->time_ns = now;
         }
         const uint64_t price = (tables.counts_bits != 0 ? uint64_t{packet.length()} * 8 : 1) * kTokens;
-        if (entry->tokens < price) return {kNoDetail, kOver};
-        entry->tokens -= price;
+        if (entry->sums.tokens < price) return {kNoDetail, kOver};
+        entry->sums.tokens -= price;
         return {kNoDetail, kPass};
     }
 

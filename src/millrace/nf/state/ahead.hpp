@@ -18,21 +18,38 @@ enum class Ahead : uint32_t {
     changes,  ///< it changes the entry, or makes it
 };
 
-/// The member `tally` of a value, if it has one: words of 64 bits that packets only add to, and that decide on nothing.
+/// Members of a value that are made of words of 64 bits.
 template <class T>
-struct TallyOf {
+struct NoWords {
     static constexpr uint32_t kWords = 0;
     MILLRACE_DEVICE static uint64_t* words(const T&) { return nullptr; }
 };
+template <class T, class Member>
+struct SomeWords {
+    static constexpr uint32_t kWords = sizeof(Member) / sizeof(uint64_t);
+    static_assert(sizeof(Member) % sizeof(uint64_t) == 0 && alignof(Member) == sizeof(uint64_t),
+                  "'tally' and 'sums' are made of words of 64 bits");
+};
+/// The member `tally`, if it has one: packets only add to it, and it decides on nothing.
+template <class T>
+struct TallyOf : NoWords<T> {};
 template <class T>
     requires requires(T& value) { value.tally; }
-struct TallyOf<T> {
-    static constexpr uint32_t kWords = sizeof(T::tally) / sizeof(uint64_t);
-    static_assert(sizeof(T::tally) % sizeof(uint64_t) == 0 && alignof(decltype(T::tally)) == sizeof(uint64_t),
-                  "a tally is made of words of 64 bits");
+struct TallyOf<T> : SomeWords<T, decltype(T::tally)> {
     MILLRACE_DEVICE static uint64_t* words(T& value) { return reinterpret_cast<uint64_t*>(&value.tally); }
     MILLRACE_DEVICE static const uint64_t* words(const T& value) {
         return reinterpret_cast<const uint64_t*>(&value.tally);
+    }
+};
+/// The member `sums`, if it has one: packets mostly add to it, or take from it, as much whatever it is (together.hpp).
+template <class T>
+struct SumsOf : NoWords<T> {};
+template <class T>
+    requires requires(T& value) { value.sums; }
+struct SumsOf<T> : SomeWords<T, decltype(T::sums)> {
+    MILLRACE_DEVICE static uint64_t* words(T& value) { return reinterpret_cast<uint64_t*>(&value.sums); }
+    MILLRACE_DEVICE static const uint64_t* words(const T& value) {
+        return reinterpret_cast<const uint64_t*>(&value.sums);
     }
 };
 
@@ -155,8 +172,7 @@ struct WantedAhead : Wanted<Nf> {
         return decided;
     }
 
-private:
-    /// Whether it is more than the tally.
+    /// Whether more of the value is another than the tally.
     MILLRACE_DEVICE static bool changes(Value before, const Value& after) {
         for (uint32_t k = 0; k < Tally::kWords; ++k) Tally::words(before)[k] = Tally::words(after)[k];
         return !KeyWords<Value>::same(before, after);

@@ -26,9 +26,9 @@ enum class Ended : uint32_t {
     swept,    ///< it has timed out; nothing comes in its place, so it may stay for the next sweep
 };
 
-/// What is counted of a table; `cursor` is where the next sweep goes on, `ahead` packets that were decided on ahead of
-/// their turn (ahead.hpp).
-enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, ahead, count };
+/// What is counted of a table; `cursor` is where the next sweep goes on. Packets that a GPU has decided on `ahead` of
+/// their turn (ahead.hpp), and in it, `together` with others of their key (together.hpp).
+enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, ahead, together, count };
 
 /// The state of a packet's key, while the packet is decided on.
 template <class T>

@@ -55,6 +55,8 @@ std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uin
         {"entries-refused", of(KeyedCount::refused), "packets whose key was new and found no room"},
         {"entries-lost", lost, "entries that went with a device, or with a table of another size"},
         {"decided-ahead", of(KeyedCount::ahead), "packets that a GPU has decided on ahead of their turn"},
+        {"decided-together", of(KeyedCount::together),
+         "packets that a GPU has decided on together with others of their key"},
     };
 }
 

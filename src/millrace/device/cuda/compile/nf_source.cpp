@@ -28,9 +28,14 @@ std::string ahead_functions(const nf::Type& type, unsigned lanes) {
         "wanted, unsigned worth, unsigned batch) {{\n"
         "    return static_cast<const Ahead*>(wanted)->apply(*packet, *static_cast<const Tables*>(tables), "
         "static_cast<millrace::nf::Ahead>(worth), batch);\n}}\n"
-        "extern \"C\" __device__ void {}(const void* tables, unsigned packets) {{\n"
-        "    static_cast<const Tables*>(tables)->state.add(millrace::nf::KeyedCount::ahead, packets);\n}}\n",
-        name("decide_ahead"), name("holds"), name("apply"), name("count_ahead"));
+        "extern \"C\" __device__ unsigned {}(millrace::Packet* packet, const void* tables, const void* wanted, "
+        "const void* first, unsigned head, unsigned end, unsigned batch, millrace::Decision* decision) {{\n"
+        "    return millrace::nf::Together<Nf>::decide(packet, *static_cast<const Tables*>(tables), "
+        "static_cast<const Ahead*>(wanted), static_cast<const Ahead*>(first), head, end, batch, *decision);\n}}\n"
+        "extern \"C\" __device__ void {}(const void* tables, unsigned what, unsigned packets) {{\n"
+        "    static_cast<const Tables*>(tables)->state.add(static_cast<millrace::nf::KeyedCount>(what), "
+        "packets);\n}}\n",
+        name("decide_ahead"), name("holds"), name("apply"), name("decide_together"), name("count_keyed"));
 }
 
 /// Those of an NF with state per key.
@@ -106,13 +111,14 @@ std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
 std::string ahead_taker(const nf::Type& type, unsigned lanes) {
     if (!type.decides_ahead) return "NothingAhead{}";
     const auto name = [&](const char* what) { return function_name(type, lanes, what); };
-    return fmt::format("decided_ahead({}, {}, {})", name("holds"), name("apply"), name("count_ahead"));
+    return fmt::format("decided_ahead({}, {}, {}, {})", name("holds"), name("apply"), name("decide_together"),
+                       name("count_keyed"));
 }
 
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
                                    type.device_struct);
-    if (type.is_keyed()) text = "#include \"millrace/nf/state/ahead.hpp\"\n" + text;
+    if (type.is_keyed()) text = "#include \"millrace/nf/state/together.hpp\"\n" + text;
     if (type.is_keyed()) text += keyed_functions(type, lanes);
     if (type.is_keyed() && !type.commits_keyed())
         return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
@@ -174,9 +180,12 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
             "extern \"C\" __device__ void {}(Packet*, const void*, void*, bool, unsigned);\n"
             "extern \"C\" __device__ unsigned {}(const void*, const void*);\n"
             "extern \"C\" __device__ Decision {}(Packet*, const void*, const void*, unsigned, unsigned);\n"
-            "extern \"C\" __device__ void {}(const void*, unsigned);\n",
+            "extern \"C\" __device__ unsigned {}(Packet*, const void*, const void*, const void*, unsigned, unsigned, "
+            "unsigned, Decision*);\n"
+            "extern \"C\" __device__ void {}(const void*, unsigned, unsigned);\n",
             function_name(*node.type, lanes, "decide_ahead"), function_name(*node.type, lanes, "holds"),
-            function_name(*node.type, lanes, "apply"), function_name(*node.type, lanes, "count_ahead"));
+            function_name(*node.type, lanes, "apply"), function_name(*node.type, lanes, "decide_together"),
+            function_name(*node.type, lanes, "count_keyed"));
     if (node.type->ordered()) {
         text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*{});\n",
                             function_name(*node.type, lanes, "order_key"), keyed ? ", void*" : "");
@@ -227,8 +236,8 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
     if (type.decides_ahead)
         unit.text += fmt::format(
             "    {}(packet, tables, block, true, 1);\n    *decision = {}(packet, tables, block, {}(tables, block), "
-            "1);\n",
-            call("decide_ahead"), call("apply"), call("holds"));
+            "1);\n    {}(packet, tables, block, block, 0, 1, 1, decision);\n",
+            call("decide_ahead"), call("apply"), call("holds"), call("decide_together"));
     unit.text += fmt::format("    *decision = {}(packet, tables{});\n", call("process"),
                              decides_keyed ? ", block, 1" : "");
     if (type.in_parts())

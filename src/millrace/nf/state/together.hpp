@@ -1,0 +1,255 @@
+// Packets of one key that a block of a GPU's threads decides on together, in their turn, with what comes of them one
+// after the other. Device code only.
+//
+// What a packet leaves of the entry is what the next one finds there: x(k + 1) = f(k, x(k)). The threads solve that by
+// fixed-point iteration. Each decides on its packet with a guess of what the packets before it have left. From what
+// comes of all of them the next guess is made, until no guess changes any more. The first packet's is right from the
+// beginning, and each round makes at least one more right. So the result is the one of the sequence, whatever the
+// guesses; good ones save rounds. A word of the value is guessed to be as the last packet has left it that has changed
+// it; a word of its `tally` or its `sums` to be what all packets have added to it. Where few packets change what
+// decides on others, that is right at once.
+//
+// All of it is little code, in loops over the words that have changed: a block takes few rounds, and would wait for
+// longer code to come from memory.
+#pragma once
+
+#include "millrace/nf/state/ahead.hpp"
+
+#if MILLRACE_GPU
+
+namespace millrace::nf {
+
+/// For an `Nf` that decides ahead (README.md): its `process` may run more than once for a packet.
+template <class Nf>
+class Together {
+public:
+    using State = decltype(Nf::Tables::state);
+    using Value = typename State::Value;
+    using Entry = KeyedEntry<Value>;
+
+    /// Decides on packets of the block, one of each thread. Packets of a key are those of threads `head` to `end`, this
+    /// one included, in order of arrival; `first` is what the first of them wants, `wanted` what this one does. A
+    /// thread without a packet has null. Returns how many packets of the key have been decided on, from the first one
+    /// on; their threads have `decision`, and the entry is written down for batch `number`, for all threads behind the
+    /// next barrier. 0: the first one has no entry, or it has timed out; it must be decided on by itself. All threads
+    /// of the block come together.
+    MILLRACE_DEVICE static uint32_t decide(Packet* packet, const typename Nf::Tables& tables,
+                                           const WantedAhead<Nf>* wanted, const WantedAhead<Nf>* first, uint32_t head,
+                                           uint32_t end, uint32_t number, Decision& decision) {
+        const State& state = tables.state;
+        uint64_t place = State::kNoPlace;
+        if (packet != nullptr && first->lookup != Lookup::none) place = state.place_of(first->key, first->hash);
+        const bool has_place = place != State::kNoPlace;
+        // Another key of the bucket, which is rare, ends the run.
+        const bool has_key = has_place && KeyWords<typename State::Key>::same(wanted->key, first->key);
+        const uint64_t now = has_key ? packet->time_ns() : 0;
+        const Run run(state, has_place ? head : threadIdx.x, has_place ? end : threadIdx.x + 1, place);
+
+        Left before, after;
+        for (uint32_t w = 0; w < kWords; ++w) words(before)[w] = words(after)[w] = has_place ? run.found(w) : 0;
+        bool is_settled = !has_place, is_off = has_place, has_ended = false;
+        uint32_t changed = 0, touched = 0;  // bits of words: by this packet; by any of the warp's, ever
+        uint32_t decided = 0;
+        for (uint32_t round = 1; round <= kMostRounds; ++round) {
+            if (is_off) {
+                for (uint32_t w = 0; w < kWords; ++w) words(after)[w] = words(before)[w];
+                // Nothing may be left of it for this packet.
+                has_ended = before.deadline < now || before.deadline == Entry::kRemoved;
+                if (has_key && !has_ended) decision = process(*wanted, *packet, tables, after, before.deadline, now);
+                changed = 0;
+                for (uint32_t w = 0; w < kWords; ++w) changed |= (words(after)[w] != words(before)[w] ? 1u : 0u) << w;
+            }
+            // Wrong guesses can make each other: now and then only what is right counts.
+            const bool counts = !is_settled && (round % kBetweenRestarts != 0 || threadIdx.x < run.head + decided);
+            is_off = run.guess_next(is_settled, counts, changed, touched, before, after);
+            // Whatever a value's padding says, so many are right.
+            run.publish(!is_settled && (is_off || !counts) && threadIdx.x >= run.head + round,
+                        !is_settled && (!has_key || has_ended));
+            __syncthreads();
+            if (!is_settled) {
+                const uint32_t wrong = run.first_of(shared().wrong), stop = run.first_of(shared().stops);
+                decided = smaller(wrong, stop) - run.head;
+                is_settled = stop <= wrong;
+                if (is_settled) is_off = false;
+            }
+            if (__syncthreads_count(!is_settled) == 0) break;
+        }
+
+        if (threadIdx.x >= run.head + decided) return decided;
+        auto& written = state.entries[place];
+        if ((changed & decides(after)) != 0) written.changed = number;
+        if (threadIdx.x + 1 == run.head + decided) {
+            written.value = after.value;
+            state.deadlines[place] = after.deadline;
+            state.settle(Entry(&written.value, &state.deadlines[place], 0, now, false, false));
+        }
+        return decided;
+    }
+
+private:
+    /// Behind so many rounds what is right is taken as it is, and the rest begins anew.
+    static constexpr uint32_t kMostRounds = 32, kBetweenRestarts = 6;
+    static constexpr uint32_t kAll = 0xffffffff, kWarps = 8;
+
+    /// What a packet leaves to the next one of its key.
+    struct alignas(16) Left {
+        Value value;
+        uint64_t deadline;
+    };
+    static constexpr uint32_t kValueWords = sizeof(Value) / sizeof(uint32_t), kWords = sizeof(Left) / sizeof(uint32_t);
+    static_assert(kWords <= 32, "values that are decided on ahead have 112 bytes at most");
+    MILLRACE_DEVICE static uint32_t* words(Left& left) { return reinterpret_cast<uint32_t*>(&left); }
+    MILLRACE_DEVICE static const uint32_t* words(const Left& left) { return reinterpret_cast<const uint32_t*>(&left); }
+
+    // Words that are guessed by sums.
+    using Tally = TallyOf<Value>;
+    using Sums = SumsOf<Value>;
+    static constexpr uint32_t kSums = Tally::kWords + Sums::kWords;
+    template <class V>
+    MILLRACE_DEVICE static auto& sum(V& value, uint32_t s) {
+        return s < Tally::kWords ? Tally::words(value)[s] : Sums::words(value)[s - Tally::kWords];
+    }
+    /// A bit for each word of a member.
+    MILLRACE_DEVICE static uint32_t bits_of(const Left& left, const uint64_t* member, uint32_t count) {
+        if (count == 0) return 0;
+        return ((1u << 2 * count) - 1) << (reinterpret_cast<const uint32_t*>(member) - words(left));
+    }
+    MILLRACE_DEVICE static uint32_t summed(const Left& left) {
+        return bits_of(left, Tally::words(left.value), Tally::kWords) |
+               bits_of(left, Sums::words(left.value), Sums::kWords);
+    }
+    /// Those of the value that may decide.
+    MILLRACE_DEVICE static uint32_t decides(const Left& left) {
+        return ((1u << kValueWords) - 1) & ~bits_of(left, Tally::words(left.value), Tally::kWords);
+    }
+
+    MILLRACE_DEVICE_CALL static Decision process(const WantedAhead<Nf>& wanted, Packet& packet,
+                                                 const typename Nf::Tables& tables, Left& left,
+                                                 uint64_t deadline_before, uint64_t now) {
+        left.deadline = Entry::later(now, tables.state.timeout_ns);
+        return State::template process<Nf>(wanted, packet, tables,
+                                           Entry(&left.value, &left.deadline, deadline_before, now, false, false));
+    }
+
+    /// What warps tell each other.
+    struct Shared {
+        uint32_t left[kWarps][kWords];
+        uint64_t added[kWarps][kSums + 1];
+        uint32_t written[kWarps], wrong[kWarps], stops[kWarps];
+    };
+    MILLRACE_DEVICE static Shared& shared() {
+        __shared__ Shared own;
+        return own;
+    }
+    MILLRACE_DEVICE static uint32_t lowest(uint32_t bits) {
+        return static_cast<uint32_t>(__ffs(static_cast<int>(bits))) - 1;
+    }
+    MILLRACE_DEVICE static uint32_t highest(uint32_t bits) {
+        return 31 - static_cast<uint32_t>(__clz(static_cast<int>(bits)));
+    }
+    /// The threads with packets of this one's key, and the lanes of its warp among them.
+    struct Run {
+        const State& state;
+        uint32_t head, end;
+        uint64_t place;          ///< of the entry
+        uint32_t warp, lane;     ///< of the thread
+        uint32_t first_lane;     ///< of the warp, that has the key
+        uint32_t below;          ///< lanes with the key, below this one
+        bool from_before;        ///< it begins in a warp before
+        bool goes_on;            ///< that of the last lane does, in the next warp
+        uint32_t of_last;        ///< lanes of the last lane's
+        uint32_t warp_of_first;  ///< where the first lane's begins
+
+        MILLRACE_DEVICE Run(const State& its_state, uint32_t from, uint32_t to, uint64_t its_place)
+            : state(its_state), head(from), end(to), place(its_place), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
+            from_before = head < warp * 32;
+            first_lane = from_before ? 0 : head - warp * 32;
+            below = ((1u << lane) - 1) & ~((1u << first_lane) - 1);
+            goes_on = __shfl_sync(kAll, end, 31) > warp * 32 + 32;
+            of_last = ~((1u << __shfl_sync(kAll, first_lane, 31)) - 1);
+            warp_of_first = smaller(__shfl_sync(kAll, head, 0) / 32, warp);
+        }
+        /// A word as the entry has it.
+        MILLRACE_DEVICE uint32_t found(uint32_t w) const {
+            if (w < kValueWords) return reinterpret_cast<const uint32_t*>(&state.entries[place].value)[w];
+            const uint32_t half = w - (kValueWords + 1) / 2 * 2;
+            return half < 2 ? reinterpret_cast<const uint32_t*>(&state.deadlines[place])[half] : 0;
+        }
+
+        /// `is_wrong`: the thread's guess; `stops`: the run ends before its packet.
+        MILLRACE_DEVICE void publish(bool is_wrong, bool stops) const {
+            const uint32_t wrong = __ballot_sync(kAll, is_wrong), stop = __ballot_sync(kAll, stops);
+            if (lane != 0) return;
+            shared().wrong[warp] = wrong;
+            shared().stops[warp] = stop;
+        }
+        /// The first of these threads whose bit is set, a word for each warp; or their end.
+        MILLRACE_DEVICE uint32_t first_of(const uint32_t* of_warps) const {
+            for (uint32_t w = head / 32; w * 32 < end; ++w) {
+                const uint32_t bits = of_warps[w] & (w == head / 32 ? kAll << head % 32 : kAll);
+                if (bits != 0) return smaller(w * 32 + lowest(bits), end);
+            }
+            return end;
+        }
+
+        /// Makes `before` of what all that count have left, `after`: the next guess. Whether it is another than it was.
+        MILLRACE_DEVICE bool guess_next(bool is_settled, bool counts, uint32_t changed, uint32_t& touched, Left& before,
+                                        const Left& after) const {
+            Shared& block = shared();
+            const uint32_t sums = summed(before);
+            if (!counts) changed = 0;
+            touched |= __reduce_or_sync(kAll, changed);
+            // What the last lane's packets leave to those in the next warp.
+            uint32_t written = 0;
+            for (uint32_t rest = goes_on ? touched & ~sums : 0; rest != 0; rest &= rest - 1) {
+                const uint32_t w = lowest(rest), writers = __ballot_sync(kAll, (changed >> w & 1) != 0) & of_last;
+                if (writers == 0) continue;
+                written |= 1u << w;
+                if (lane == highest(writers)) block.left[warp][w] = words(after)[w];
+            }
+            if (lane == 0) block.written[warp] = written;
+            uint64_t added_below[kSums + 1];
+#pragma unroll 1
+            for (uint32_t s = 0; s < kSums; ++s) {
+                const uint64_t added = counts ? sum(after.value, s) - sum(before.value, s) : 0;
+                uint64_t all = added;  // of the lanes with the key, up to this one
+                for (uint32_t by = 1; by < 32; by *= 2) {
+                    const uint64_t some = __shfl_up_sync(kAll, static_cast<unsigned long long>(all), by);
+                    if (lane >= first_lane + by) all += some;
+                }
+                added_below[s] = all - added;
+                if (lane == 31) block.added[warp][s] = all;
+            }
+            __syncthreads();
+            // By warps before this one, of the first lane's key.
+            uint32_t carried = 0;
+            for (uint32_t from = warp_of_first; from < warp; ++from) carried |= block.written[from];
+            touched |= carried;
+            bool is_off = false;
+            for (uint32_t rest = touched & ~sums; rest != 0; rest &= rest - 1) {
+                const uint32_t w = lowest(rest), writers = __ballot_sync(kAll, (changed >> w & 1) != 0) & below;
+                uint32_t guess = __shfl_sync(kAll, words(after)[w], writers == 0 ? 0 : highest(writers));
+                if (is_settled) continue;
+                if (writers == 0) {
+                    guess = found(w);
+                    for (uint32_t from = warp_of_first; from_before && from < warp; ++from)
+                        if ((block.written[from] >> w & 1) != 0) guess = block.left[from][w];
+                }
+                is_off |= guess != words(before)[w];
+                words(before)[w] = guess;
+            }
+#pragma unroll 1
+            for (uint32_t s = 0; s < kSums && !is_settled; ++s) {
+                uint64_t guess = sum(state.entries[place].value, s) + added_below[s];
+                for (uint32_t from = warp_of_first; from_before && from < warp; ++from) guess += block.added[from][s];
+                is_off |= guess != sum(before.value, s);
+                sum(before.value, s) = guess;
+            }
+            return is_off;
+        }
+    };
+};
+
+}  // namespace millrace::nf
+
+#endif
