@@ -153,6 +153,7 @@ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline long long clock64() { return static_cast<long long>(__builtin_ia32_rdtsc()); }
 
+extern "C" void* memcpy(void* to, const void* from, unsigned long bytes);
 inline void __syncthreads() { emulator::calls->barrier(0); }
 inline int __syncthreads_count(int holds) { return static_cast<int>(emulator::calls->barrier(holds != 0)); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { emulator::Exchanged(mask, 0); }

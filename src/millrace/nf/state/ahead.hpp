@@ -18,11 +18,20 @@ enum class Ahead : uint32_t {
     changes,  ///< it changes the entry, or makes it
 };
 
+/// Words of 32 bits before a member. Not all compilers have offsetof.
+template <class T, class Member>
+MILLRACE_DEVICE uint32_t words_before(Member T::* member) {
+    constexpr uintptr_t kSomewhere = 4096;
+    const auto& there = reinterpret_cast<const T*>(kSomewhere)->*member;
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&there) - kSomewhere) / 4;
+}
+
 /// Members of a value that are made of words of 64 bits.
 template <class T>
 struct NoWords {
     static constexpr uint32_t kWords = 0;
     MILLRACE_DEVICE static uint64_t* words(const T&) { return nullptr; }
+    MILLRACE_DEVICE static uint32_t first() { return 0; }  ///< where they begin in the value, in words of 32 bits
 };
 template <class T, class Member>
 struct SomeWords {
@@ -40,6 +49,7 @@ struct TallyOf<T> : SomeWords<T, decltype(T::tally)> {
     MILLRACE_DEVICE static const uint64_t* words(const T& value) {
         return reinterpret_cast<const uint64_t*>(&value.tally);
     }
+    MILLRACE_DEVICE static uint32_t first() { return words_before(&T::tally); }
 };
 /// The member `sums`, if it has one: packets mostly add to it, or take from it, as much whatever it is (together.hpp).
 template <class T>
@@ -51,6 +61,7 @@ struct SumsOf<T> : SomeWords<T, decltype(T::sums)> {
     MILLRACE_DEVICE static const uint64_t* words(const T& value) {
         return reinterpret_cast<const uint64_t*>(&value.sums);
     }
+    MILLRACE_DEVICE static uint32_t first() { return words_before(&T::sums); }
 };
 
 /// What a packet of `Nf` wants, and what was decided on it ahead of its turn.

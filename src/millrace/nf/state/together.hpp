@@ -9,8 +9,9 @@
 // it; a word of its `tally` or its `sums` to be what all packets have added to it. Where few packets change what
 // decides on others, that is right at once.
 //
-// All of it is little code, in loops over the words that have changed: a block takes few rounds, and would wait for
-// longer code to come from memory.
+// Wrong guesses can make each other: a packet that would change nothing, seeing a wrong word, changes it, and so the
+// next one sees a wrong one, too. Such a chain goes away by one packet a round. So in every sixth round only those
+// count whose guess is right.
 #pragma once
 
 #include "millrace/nf/state/ahead.hpp"
@@ -43,25 +44,26 @@ public:
         // Another key of the bucket, which is rare, ends the run.
         const bool has_key = has_place && KeyWords<typename State::Key>::same(wanted->key, first->key);
         const uint64_t now = has_key ? packet->time_ns() : 0;
-        const Run run(state, has_place ? head : threadIdx.x, has_place ? end : threadIdx.x + 1, place);
+        const Run run(has_place ? head : threadIdx.x, has_place ? end : threadIdx.x + 1);
 
-        Left before, after;
-        for (uint32_t w = 0; w < kWords; ++w) words(before)[w] = words(after)[w] = has_place ? run.found(w) : 0;
+        Left found{}, before, after;
+        if (has_place) found.set(state.entries[place].value, state.deadlines[place]);
+        for (uint32_t w = 0; w < kWords; ++w) before.words[w] = after.words[w] = found.words[w];
         bool is_settled = !has_place, is_off = has_place, has_ended = false;
         uint32_t changed = 0, touched = 0;  // bits of words: by this packet; by any of the warp's, ever
         uint32_t decided = 0;
         for (uint32_t round = 1; round <= kMostRounds; ++round) {
             if (is_off) {
-                for (uint32_t w = 0; w < kWords; ++w) words(after)[w] = words(before)[w];
+                for (uint32_t w = 0; w < kWords; ++w) after.words[w] = before.words[w];
                 // Nothing may be left of it for this packet.
-                has_ended = before.deadline < now || before.deadline == Entry::kRemoved;
-                if (has_key && !has_ended) decision = process(*wanted, *packet, tables, after, before.deadline, now);
+                const uint64_t deadline = before.long_word(kDeadline);
+                has_ended = deadline < now || deadline == Entry::kRemoved;
+                if (has_key && !has_ended) decision = process(*wanted, *packet, tables, after, deadline, now);
                 changed = 0;
-                for (uint32_t w = 0; w < kWords; ++w) changed |= (words(after)[w] != words(before)[w] ? 1u : 0u) << w;
+                for (uint32_t w = 0; w < kWords; ++w) changed |= (after.words[w] != before.words[w] ? 1u : 0u) << w;
             }
-            // Wrong guesses can make each other: now and then only what is right counts.
-            const bool counts = !is_settled && (round % kBetweenRestarts != 0 || threadIdx.x < run.head + decided);
-            is_off = run.guess_next(is_settled, counts, changed, touched, before, after);
+            const bool counts = !is_settled && (round % kBetweenRestarts != 0 || threadIdx.x <= run.head + decided);
+            is_off = run.guess_next(is_settled, counts, changed, touched, found, before, after);
             // Whatever a value's padding says, so many are right.
             run.publish(!is_settled && (is_off || !counts) && threadIdx.x >= run.head + round,
                         !is_settled && (!has_key || has_ended));
@@ -76,59 +78,69 @@ public:
         }
 
         if (threadIdx.x >= run.head + decided) return decided;
-        auto& written = state.entries[place];
-        if ((changed & decides(after)) != 0) written.changed = number;
-        if (threadIdx.x + 1 == run.head + decided) {
-            written.value = after.value;
-            state.deadlines[place] = after.deadline;
-            state.settle(Entry(&written.value, &state.deadlines[place], 0, now, false, false));
-        }
+        const uint32_t deciding = ((1u << kValueWords) - 1) & ~bits_of<Tally>();
+        if ((changed & deciding) != 0) state.entries[place].changed = number;
+        if (threadIdx.x + 1 == run.head + decided) write_down(state, place, after, now);
         return decided;
     }
 
 private:
     /// Behind so many rounds what is right is taken as it is, and the rest begins anew.
-    static constexpr uint32_t kMostRounds = 32, kBetweenRestarts = 6;
+    static constexpr uint32_t kMostRounds = 32;
+    static constexpr uint32_t kBetweenRestarts = 6;  ///< with 5 or 8 it takes as long, with 3 far longer
     static constexpr uint32_t kAll = 0xffffffff, kWarps = 8;
 
-    /// What a packet leaves to the next one of its key.
-    struct alignas(16) Left {
-        Value value;
-        uint64_t deadline;
-    };
-    static constexpr uint32_t kValueWords = sizeof(Value) / sizeof(uint32_t), kWords = sizeof(Left) / sizeof(uint32_t);
-    static_assert(kWords <= 32, "values that are decided on ahead have 112 bytes at most");
-    MILLRACE_DEVICE static uint32_t* words(Left& left) { return reinterpret_cast<uint32_t*>(&left); }
-    MILLRACE_DEVICE static const uint32_t* words(const Left& left) { return reinterpret_cast<const uint32_t*>(&left); }
+    static constexpr uint32_t kValueWords = sizeof(Value) / sizeof(uint32_t), kDeadline = (kValueWords + 1) / 2 * 2,
+                              kWords = kDeadline + 2;
+    static_assert(kWords <= 32, "values that are decided on ahead have 120 bytes at most");
 
-    // Words that are guessed by sums.
+    /// What a packet leaves to the next one of its key: the value, and when the entry times out. Here they are words
+    /// and nothing else: compilers take it that no memory is now of one type, now of another.
+    struct Left {
+        alignas(16) uint32_t words[kWords];
+
+        MILLRACE_DEVICE Value value() const {
+            Value own;
+            memcpy(&own, words, sizeof own);
+            return own;
+        }
+        MILLRACE_DEVICE void set(const Value& value, uint64_t deadline) {
+            memcpy(words, &value, sizeof value);
+            set_long_word(kDeadline, deadline);
+        }
+        MILLRACE_DEVICE uint64_t long_word(uint32_t w) const { return words[w] | uint64_t{words[w + 1]} << 32; }
+        MILLRACE_DEVICE void set_long_word(uint32_t w, uint64_t to) {
+            words[w] = static_cast<uint32_t>(to);
+            words[w + 1] = static_cast<uint32_t>(to >> 32);
+        }
+    };
+
+    // Words that are guessed by sums: those of the tally, then those of the sums.
     using Tally = TallyOf<Value>;
     using Sums = SumsOf<Value>;
     static constexpr uint32_t kSums = Tally::kWords + Sums::kWords;
-    template <class V>
-    MILLRACE_DEVICE static auto& sum(V& value, uint32_t s) {
-        return s < Tally::kWords ? Tally::words(value)[s] : Sums::words(value)[s - Tally::kWords];
+    MILLRACE_DEVICE static uint32_t word_of_sum(uint32_t s) {
+        return s < Tally::kWords ? Tally::first() + 2 * s : Sums::first() + 2 * (s - Tally::kWords);
     }
-    /// A bit for each word of a member.
-    MILLRACE_DEVICE static uint32_t bits_of(const Left& left, const uint64_t* member, uint32_t count) {
-        if (count == 0) return 0;
-        return ((1u << 2 * count) - 1) << (reinterpret_cast<const uint32_t*>(member) - words(left));
-    }
-    MILLRACE_DEVICE static uint32_t summed(const Left& left) {
-        return bits_of(left, Tally::words(left.value), Tally::kWords) |
-               bits_of(left, Sums::words(left.value), Sums::kWords);
-    }
-    /// Those of the value that may decide.
-    MILLRACE_DEVICE static uint32_t decides(const Left& left) {
-        return ((1u << kValueWords) - 1) & ~bits_of(left, Tally::words(left.value), Tally::kWords);
+    template <class Member>
+    MILLRACE_DEVICE static uint32_t bits_of() {
+        return ((1u << 2 * Member::kWords) - 1) << Member::first();
     }
 
     MILLRACE_DEVICE_CALL static Decision process(const WantedAhead<Nf>& wanted, Packet& packet,
                                                  const typename Nf::Tables& tables, Left& left,
                                                  uint64_t deadline_before, uint64_t now) {
-        left.deadline = Entry::later(now, tables.state.timeout_ns);
-        return State::template process<Nf>(wanted, packet, tables,
-                                           Entry(&left.value, &left.deadline, deadline_before, now, false, false));
+        Value value = left.value();
+        uint64_t deadline = Entry::later(now, tables.state.timeout_ns);
+        const Decision decision = State::template process<Nf>(
+            wanted, packet, tables, Entry(&value, &deadline, deadline_before, now, false, false));
+        left.set(value, deadline);
+        return decision;
+    }
+    MILLRACE_DEVICE_CALL static void write_down(const State& state, uint64_t place, const Left& left, uint64_t now) {
+        state.entries[place].value = left.value();
+        state.deadlines[place] = left.long_word(kDeadline);
+        state.settle(Entry(&state.entries[place].value, &state.deadlines[place], 0, now, false, false));
     }
 
     /// What warps tell each other.
@@ -149,9 +161,7 @@ private:
     }
     /// The threads with packets of this one's key, and the lanes of its warp among them.
     struct Run {
-        const State& state;
         uint32_t head, end;
-        uint64_t place;          ///< of the entry
         uint32_t warp, lane;     ///< of the thread
         uint32_t first_lane;     ///< of the warp, that has the key
         uint32_t below;          ///< lanes with the key, below this one
@@ -160,8 +170,8 @@ private:
         uint32_t of_last;        ///< lanes of the last lane's
         uint32_t warp_of_first;  ///< where the first lane's begins
 
-        MILLRACE_DEVICE Run(const State& its_state, uint32_t from, uint32_t to, uint64_t its_place)
-            : state(its_state), head(from), end(to), place(its_place), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
+        MILLRACE_DEVICE Run(uint32_t from, uint32_t to)
+            : head(from), end(to), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
             from_before = head < warp * 32;
             first_lane = from_before ? 0 : head - warp * 32;
             below = ((1u << lane) - 1) & ~((1u << first_lane) - 1);
@@ -169,13 +179,6 @@ private:
             of_last = ~((1u << __shfl_sync(kAll, first_lane, 31)) - 1);
             warp_of_first = smaller(__shfl_sync(kAll, head, 0) / 32, warp);
         }
-        /// A word as the entry has it.
-        MILLRACE_DEVICE uint32_t found(uint32_t w) const {
-            if (w < kValueWords) return reinterpret_cast<const uint32_t*>(&state.entries[place].value)[w];
-            const uint32_t half = w - (kValueWords + 1) / 2 * 2;
-            return half < 2 ? reinterpret_cast<const uint32_t*>(&state.deadlines[place])[half] : 0;
-        }
-
         /// `is_wrong`: the thread's guess; `stops`: the run ends before its packet.
         MILLRACE_DEVICE void publish(bool is_wrong, bool stops) const {
             const uint32_t wrong = __ballot_sync(kAll, is_wrong), stop = __ballot_sync(kAll, stops);
@@ -192,11 +195,12 @@ private:
             return end;
         }
 
-        /// Makes `before` of what all that count have left, `after`: the next guess. Whether it is another than it was.
-        MILLRACE_DEVICE bool guess_next(bool is_settled, bool counts, uint32_t changed, uint32_t& touched, Left& before,
-                                        const Left& after) const {
+        /// Makes `before` of what was `found` and what all that count have left, `after`: the next guess. Whether it is
+        /// another than it was.
+        MILLRACE_DEVICE bool guess_next(bool is_settled, bool counts, uint32_t changed, uint32_t& touched,
+                                        const Left& found, Left& before, const Left& after) const {
             Shared& block = shared();
-            const uint32_t sums = summed(before);
+            const uint32_t sums = bits_of<Tally>() | bits_of<Sums>();
             if (!counts) changed = 0;
             touched |= __reduce_or_sync(kAll, changed);
             // What the last lane's packets leave to those in the next warp.
@@ -205,13 +209,14 @@ private:
                 const uint32_t w = lowest(rest), writers = __ballot_sync(kAll, (changed >> w & 1) != 0) & of_last;
                 if (writers == 0) continue;
                 written |= 1u << w;
-                if (lane == highest(writers)) block.left[warp][w] = words(after)[w];
+                if (lane == highest(writers)) block.left[warp][w] = after.words[w];
             }
             if (lane == 0) block.written[warp] = written;
             uint64_t added_below[kSums + 1];
 #pragma unroll 1
             for (uint32_t s = 0; s < kSums; ++s) {
-                const uint64_t added = counts ? sum(after.value, s) - sum(before.value, s) : 0;
+                const uint32_t w = word_of_sum(s);
+                const uint64_t added = counts ? after.long_word(w) - before.long_word(w) : 0;
                 uint64_t all = added;  // of the lanes with the key, up to this one
                 for (uint32_t by = 1; by < 32; by *= 2) {
                     const uint64_t some = __shfl_up_sync(kAll, static_cast<unsigned long long>(all), by);
@@ -228,22 +233,23 @@ private:
             bool is_off = false;
             for (uint32_t rest = touched & ~sums; rest != 0; rest &= rest - 1) {
                 const uint32_t w = lowest(rest), writers = __ballot_sync(kAll, (changed >> w & 1) != 0) & below;
-                uint32_t guess = __shfl_sync(kAll, words(after)[w], writers == 0 ? 0 : highest(writers));
+                uint32_t guess = __shfl_sync(kAll, after.words[w], writers == 0 ? 0 : highest(writers));
                 if (is_settled) continue;
                 if (writers == 0) {
-                    guess = found(w);
+                    guess = found.words[w];
                     for (uint32_t from = warp_of_first; from_before && from < warp; ++from)
                         if ((block.written[from] >> w & 1) != 0) guess = block.left[from][w];
                 }
-                is_off |= guess != words(before)[w];
-                words(before)[w] = guess;
+                is_off |= guess != before.words[w];
+                before.words[w] = guess;
             }
 #pragma unroll 1
             for (uint32_t s = 0; s < kSums && !is_settled; ++s) {
-                uint64_t guess = sum(state.entries[place].value, s) + added_below[s];
+                const uint32_t w = word_of_sum(s);
+                uint64_t guess = found.long_word(w) + added_below[s];
                 for (uint32_t from = warp_of_first; from_before && from < warp; ++from) guess += block.added[from][s];
-                is_off |= guess != sum(before.value, s);
-                sum(before.value, s) = guess;
+                is_off |= guess != before.long_word(w);
+                before.set_long_word(w, guess);
             }
             return is_off;
         }

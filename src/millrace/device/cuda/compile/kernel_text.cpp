@@ -31,12 +31,20 @@ std::string stage_nodes(const chain::Program& program, const TableLayout& layout
     return stage_nodes(program, stage, tables(layout, stage), layout.strides[stage]);
 }
 
+/// So many blocks of a kernel have room on a multiprocessor, which limits their registers. Blocks that all batches wait
+/// for shall find room beside others': those that decide on packets together would take more.
+unsigned blocks_with_room(const chain::Program& program, const Step& step, const Kernel& kernel) {
+    if (step.kind == Step::Kind::keyed && first_node(program, step.first).type->decides_ahead) return 2;
+    return kernel.most_blocks != 0 ? 1 : 768 / kernel.threads;
+}
+
 /// `second`: its parameter behind the batch.
-std::string kernel_head(const Kernel& kernel, const char* second = "ChainTables tables") {
+std::string kernel_head(const chain::Program& program, const Step& step, const Kernel& kernel,
+                        const char* second = "ChainTables tables") {
     return fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const "
         "__grid_constant__ {}) {{\n",
-        kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name, second);
+        kernel.threads, blocks_with_room(program, step, kernel), kernel.name, second);
 }
 
 /// A block has room for so many counters.
@@ -214,7 +222,7 @@ std::string targets(const chain::Program& program, size_t stage) {
 
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step,
                         const Kernel& kernel, const LaneChoice& lanes) {
-    std::string text = kernel_head(kernel);
+    std::string text = kernel_head(program, step, kernel);
     const size_t counters = counters_of(program);
     switch (step.kind) {
         case Step::Kind::nodes:
@@ -239,7 +247,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 std::string confined_kernel(const chain::Program& program, const Step& step, const Kernel& kernel, unsigned first) {
     const size_t counters = counters_of(program);
     std::string functions;
-    std::string text = kernel_head(kernel, "ConfinedWindows windows") + declare_counts(counters) +
+    std::string text = kernel_head(program, step, kernel, "ConfinedWindows windows") + declare_counts(counters) +
                        open_counts(counters);
     text += "    const ConfinedPacket packet(batch, windows);\n";
     if (step.begin)
