@@ -87,7 +87,8 @@ public:
 private:
     /// Behind so many rounds what is right is taken as it is, and the rest begins anew.
     static constexpr uint32_t kMostRounds = 32;
-    static constexpr uint32_t kBetweenRestarts = 6;  ///< with 5 or 8 it takes as long, with 3 far longer
+    static constexpr uint32_t kBetweenRestarts = 6;  ///< with 4 or 5 there are hardly more rounds, with 3 up to five
+                                                     ///< times
     static constexpr uint32_t kAll = 0xffffffff, kWarps = 8;
 
     static constexpr uint32_t kValueWords = sizeof(Value) / sizeof(uint32_t), kDeadline = (kValueWords + 1) / 2 * 2,
