@@ -33,7 +33,7 @@ struct NoWords {
     MILLRACE_DEVICE static uint64_t* words(const T&) { return nullptr; }
     MILLRACE_DEVICE static uint32_t first() { return 0; }  ///< where they begin in the value, in words of 32 bits
 };
-template <class T, class Member>
+template <class Member>
 struct SomeWords {
     static constexpr uint32_t kWords = sizeof(Member) / sizeof(uint64_t);
     static_assert(sizeof(Member) % sizeof(uint64_t) == 0 && alignof(Member) == sizeof(uint64_t),
@@ -44,7 +44,7 @@ template <class T>
 struct TallyOf : NoWords<T> {};
 template <class T>
     requires requires(T& value) { value.tally; }
-struct TallyOf<T> : SomeWords<T, decltype(T::tally)> {
+struct TallyOf<T> : SomeWords<decltype(T::tally)> {
     MILLRACE_DEVICE static uint64_t* words(T& value) { return reinterpret_cast<uint64_t*>(&value.tally); }
     MILLRACE_DEVICE static const uint64_t* words(const T& value) {
         return reinterpret_cast<const uint64_t*>(&value.tally);
@@ -56,11 +56,7 @@ template <class T>
 struct SumsOf : NoWords<T> {};
 template <class T>
     requires requires(T& value) { value.sums; }
-struct SumsOf<T> : SomeWords<T, decltype(T::sums)> {
-    MILLRACE_DEVICE static uint64_t* words(T& value) { return reinterpret_cast<uint64_t*>(&value.sums); }
-    MILLRACE_DEVICE static const uint64_t* words(const T& value) {
-        return reinterpret_cast<const uint64_t*>(&value.sums);
-    }
+struct SumsOf<T> : SomeWords<decltype(T::sums)> {
     MILLRACE_DEVICE static uint32_t first() { return words_before(&T::sums); }
 };
 
