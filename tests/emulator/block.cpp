@@ -167,10 +167,11 @@ public:
     }
     /// What it waits for may take long to come, and who brings it needs a processor, too.
     void pause() {
-        constexpr unsigned kFew = 200, kNapUs = 50;
+        // Many blocks that wake up often leave none for the one which has work.
+        constexpr unsigned kFew = 200, kNapUs = 50, kLongestUs = 800;
         give_up_if_abandoned();
         if (++pauses_ < kFew) sched_yield();
-        else usleep(kNapUs);
+        else usleep(std::min(kNapUs * (pauses_ / kFew), kLongestUs));
     }
     /// Of a thread that may wait for memory which nobody will write to any more.
     void give_up_if_abandoned() {

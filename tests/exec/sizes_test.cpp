@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <set>
 
+#include "millrace/exec/runtime/runtime.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/data.hpp"
 #include "support/devices.hpp"
+#include "support/end_of_run.hpp"
 #include "support/engine_runner.hpp"
 #include "support/sizes.hpp"
 #include "support/test_chain.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::test {
 namespace {
@@ -68,6 +72,43 @@ TEST_P(Sizes, GiveTheCpusAnswer) {
     expect_met(on_cpu, expected, last, tables.last, "last");
     expect_conserved(run, frames.size());
     expect_equal(expected, run, name_of({GetParam(), 0}));
+    EXPECT_EQ(run.counters->events.get(), expected.counters->events.get());
+    EXPECT_EQ(run.counters->events_lost.get() + expected.counters->events_lost.get(), 0u);
+}
+
+/// What is loaded carries packets from port to port. Of the largest sizes the program does so:
+/// live/functions/largest.sh.
+TEST_P(Sizes, CarryALoad) {
+    if (sized().size == "largest") return;
+    const SizedTables tables = sized().make();
+    const TestFolder folder;
+    {
+        io::CaptureWriter writer(folder / "frames.pcap");
+        for (const Frame& frame : tables.filling) writer.write(1, frame);
+        for (const Frame& frame : random_frames(400, 6)) writer.write(1, frame);
+        for (const auto* aimed : {&tables.first, &tables.middle, &tables.last})
+            for (const Aimed& packet : *aimed) writer.write(1, packet.frame);
+    }
+    constexpr uint64_t kPackets = 5000;
+    for (const std::string& device : {std::string("cpu"), this->device()}) {
+        chain::LoadOptions options;
+        options.device = device;
+        options.output_folder = folder.path();
+        exec::RuntimeOptions runtime_options;
+        if (device != "cpu") runtime_options.devices = {open_device(device)};
+        exec::Runtime runtime(
+            chain::parse_configuration("version: 1\nports: {in: {source: {replay: " + (folder / "frames.pcap") +
+                                           ", count: " + std::to_string(kPackets) +
+                                           "}}, out: {sink: {}}, third: {sink: {}}}\n"
+                                           "chains:\n  c:\n    input: in\n    output: out\n    punt: third\n    nfs: " +
+                                           tables.nfs + "\n",
+                                       "load.yaml", options),
+            std::move(runtime_options));
+        runtime.start();
+        const exec::Report report = end_of_run(runtime, Work::but_long_headers, device);
+        EXPECT_EQ(report.chains[0].received_packets, kPackets);
+        EXPECT_EQ(report.chains[0].events_lost, 0u);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Sizes,

@@ -277,6 +277,32 @@ TEST_F(References, NoticeEveryByteThatIsWrong) {
     EXPECT_NE(reference_->differs(other).value_or("").find("the cpu drops it"), std::string::npos);
 }
 
+/// A packet of a bucket passes as it would alone, and the answer of a connection whose beginning a sample lacks is no
+/// mistake.
+TEST_F(Sessions, CallNoPacketWrongThatStateDecidesOn) {
+    {
+        io::CaptureWriter writer(scratch_ + "/opened.pcap");
+        for (const char* const frame :
+             {"{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 5, dst: 6, flags: S}}",
+              "{ipv4: {src: 10.0.0.2, dst: 10.0.0.1}, tcp: {src: 6, dst: 5, ack: 1, flags: SA}}"})
+            writer.write(1, test::build_packet(frame));
+    }
+    for (const std::string nf : {"policer: {rate: 10Mpps, burst: 500, per: all}", "conntrack"}) {
+        std::ofstream(scratch_ + "/own.yaml") << "version: 1\nports: {a: {null: {}}, b: {null: {}}}\nchains:\n  first: "
+                                                 "{input: a, nfs: [" +
+                                                     nf + "], output: b}\n";
+        SessionOptions own = options();
+        own.config = scratch_ + "/own.yaml";
+        Point replayed = point("own.yaml", "cpu");
+        replayed.traffic.replay = scratch_ + "/opened.pcap";
+        const Result result = Session(own).measure(replayed);
+        EXPECT_EQ(result.mistake(), "") << nf;
+        EXPECT_GT(result.check.equal, 30u) << nf;
+        EXPECT_EQ(result.check.undecided > 0, nf.starts_with("conntrack")) << nf;
+        EXPECT_EQ(result.json()["check"]["undecided"], result.check.undecided);
+    }
+}
+
 /// Each tunnel has its share of the packets, and all of them come out as on the cpu.
 TEST_F(Sessions, ShareDestinationsOutAmongTunnels) {
     SessionOptions options = this->options();

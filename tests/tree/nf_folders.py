@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every network function has the same files, its README names every outcome, and GPUs run its tests and its largest
-inputs. usage: nf_folders.py ROOT"""
+inputs, and every other test program that asks for devices. usage: nf_folders.py ROOT"""
 import pathlib
 import re
 import sys
@@ -34,6 +34,10 @@ for folder in sorted((root / "src/millrace/nf").iterdir()):
         mistakes.append(f"scripts/gpu-test does not run test_nf_{folder.name}")
     if f"case_{folder.name}()" not in largest:
         mistakes.append(f"tests/live/functions/largest.sh has no case for {folder.name}")
+for test in sorted((root / "tests").rglob("*_test.cpp")):
+    program = "test_" + "_".join(test.relative_to(root / "tests").parts[:-1])
+    if re.search(r"\b(offload_devices|open_device)\(", test.read_text()) and not re.search(rf"\b{program}\b", on_gpus):
+        mistakes.append(f"scripts/gpu-test does not run {program}, whose {test.name} asks for devices")
 if not names:
     mistakes.append("no network function found")
 print("\n".join(mistakes) or f"{len(names)} network functions have all their files: {', '.join(names)}")

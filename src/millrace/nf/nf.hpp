@@ -213,7 +213,7 @@ struct Type {
     ClaimFunction claim = nullptr;                ///< KeyedState::claim, of such an NF
     SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
     size_t wanted_bytes = 0;                      ///< of nf::WantedOnDevice, of such an NF
-    bool decides_ahead = false;                   ///< such an NF's packets may be decided on ahead of their turn
+    bool decides_ahead = false;                   ///< such an NF's packets may be decided on ahead of sequence
     bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/gpu/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory

@@ -141,17 +141,17 @@ TEST_P(CompileChain, ForAnArchitecture) {
 }
 
 // NVRTC sees everything that each chain has, for all lanes and every mode. The linker takes nine times as long: what
-// costs most, IPsec, is linked fused for most lanes, and in one kernel that stays by a test below; NIDS for most and
-// the usual lanes; every other way with cheap functions. GPUs link the rest (scripts/gpu-test).
+// costs most, IPsec, is linked in one kernel that stays by a test below, and the NIDS in a fused one; other ways with
+// cheap functions. GPUs link the rest (scripts/gpu-test).
 INSTANTIATE_TEST_SUITE_P(
     Examples, CompileChain,
-    testing::Values(ChainCompile{"gateway.yaml", "sm_80", {{kFused, Lanes::one, false}}},
-                    ChainCompile{"gateway.yaml", "sm_90", {{kFused, Lanes::most}, {kPersistent, Lanes::usual, false}}},
-                    ChainCompile{"branches.yaml", "sm_90", {{kFused}}},
-                    ChainCompile{"switch.yaml", "sm_90", {{kFused}, {kPipelined, Lanes::one}, {kTimed, Lanes::most}}},
-                    ChainCompile{"policer.yaml", "sm_80", {{kFused}}},
-                    ChainCompile{"policer.yaml", "sm_100", {{kFused}}},
-                    ChainCompile{"stateful.yaml", "sm_90", {{kFused}}}),
+    testing::Values(
+        ChainCompile{"gateway.yaml", "sm_80", {{kFused, Lanes::one, false}}},
+        ChainCompile{"gateway.yaml", "sm_90", {{kFused, Lanes::most, false}, {kPersistent, Lanes::usual, false}}},
+        ChainCompile{"branches.yaml", "sm_90", {{kFused}}},
+        ChainCompile{"switch.yaml", "sm_90", {{kFused}, {kPipelined, Lanes::one}, {kTimed, Lanes::most, false}}},
+        ChainCompile{"policer.yaml", "sm_80", {{kFused}}}, ChainCompile{"policer.yaml", "sm_100", {{kFused}}},
+        ChainCompile{"stateful.yaml", "sm_90", {{kFused}}}),
     [](const auto& info) {
         std::string name = std::string(info.param.name) + "_" + info.param.architecture;
         for (char& c : name)

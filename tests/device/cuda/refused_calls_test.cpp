@@ -41,7 +41,7 @@ protected:
     unsigned refuse_at_any_time(Run&& run) {
         constexpr unsigned kLatest = 300;
         unsigned refused = 0;
-        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + 2 * after) {
+        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + 3 * after) {
             emulator_.inject(GetParam(), after, kUnknownError);
             try {
                 run(std::string(GetParam()) + " " + std::to_string(after));

@@ -119,5 +119,17 @@ TEST(Report, CallsReceivingOnTheCpuWhatTakesPacketsFromPortsOnly) {
     EXPECT_EQ(json["stray-injections"], 0);
 }
 
+/// A port is asked thousands of times for each of its packets here: between them a millisecond passes, millions of
+/// cycles.
+TEST(Report, CallsNoIdlePollingReceiving) {
+    const Report report = run(
+        chain::parse_configuration("version: 1\nports: {in: {source: {count: 200, rate: 1k}}, out: {sink: {}}}\n"
+                                   "chains: {c: {input: in, output: out, nfs: [mirror]}}\n",
+                                   "c.yaml"));
+    EXPECT_EQ(report.chains[0].received_packets, 200u);
+    EXPECT_GT(report.receive_cycles_per_packet, 0);
+    EXPECT_LT(report.receive_cycles_per_packet, 200'000);
+}
+
 }  // namespace
 }  // namespace millrace::exec

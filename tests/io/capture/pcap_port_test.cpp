@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "io/support.hpp"
@@ -319,6 +322,39 @@ TEST(CapturePort, KeepsAFlowOnOneQueue) {
     EXPECT_EQ(total, 2000u);
     EXPECT_EQ(queue_of.size(), 50u);
     EXPECT_TRUE(made[0]->exhausted());
+}
+
+TEST(CapturePort, KeepsBothDirectionsOfAConnectionOnOneQueueAsASourceThatReplaysDoes) {
+    const TestFolder folder;
+    const auto traffic = ports("in: { source: { count: 1000, flows: 500 } }\nout: { sink: { keep: 1000 } }\n");
+    pump(*traffic[0], *traffic[1]);
+    {
+        CaptureWriter writer(folder / "t.pcap");
+        for (SunkFrame frame : dynamic_cast<SinkPort&>(*traffic[1]).sample()) {
+            writer.write(1, frame.bytes);
+            std::swap_ranges(&frame.bytes[26], &frame.bytes[30], &frame.bytes[30]);  // addresses
+            std::swap_ranges(&frame.bytes[34], &frame.bytes[36], &frame.bytes[36]);  // ports
+            writer.write(1, frame.bytes);
+        }
+    }
+    const std::string capture = "{ capture: " + (folder / "t.pcap");
+    const std::string replay = "{ source: { replay: " + (folder / "t.pcap") + ", count: 2000 }";
+    for (const std::string& kind : {capture, replay}) {
+        const auto made = ports("in: " + kind + ", queues: 4 }\n");
+        std::map<uint64_t, std::set<uint16_t>> queues_of;
+        std::map<uint16_t, int> packets_of;
+        for (uint16_t queue = 0; queue < 4; ++queue) {
+            rte_mbuf* mbuf = nullptr;
+            for (; made[0]->receive(queue, &mbuf, 1) == 1; rte_pktmbuf_free(mbuf), ++packets_of[queue]) {
+                const auto word = [&](uint16_t at) { return load_be32(rte_pktmbuf_mtod_offset(mbuf, uint8_t*, at)); };
+                const auto ends = std::minmax({word(26), word(30)});
+                queues_of[uint64_t{ends.first} << 32 | ends.second].insert(queue);
+            }
+        }
+        EXPECT_EQ(queues_of.size(), 500u) << kind;
+        for (const auto& [connection, queues] : queues_of) EXPECT_EQ(queues.size(), 1u) << kind;
+        for (uint16_t queue = 0; queue < 4; ++queue) EXPECT_GT(packets_of[queue], 300) << kind;
+    }
 }
 
 TEST(PcapPort, WritesWhatItReadsSoThatBothFilesAreEqual) {

@@ -192,8 +192,8 @@ class Router:
         left = {"lan": [], "wan": []}
         waiting = {"lan", "wan"}
         end = time.monotonic() + PATIENCE
-        calm = None
-        while waiting or time.monotonic() < calm:
+        settled = None
+        while waiting or time.monotonic() < settled:
             if time.monotonic() > end:
                 raise RuntimeError(f"{self.name}: no answer to a ping by {waiting}")
             select.select(self.sockets.values(), [], [], 0.001)
@@ -210,8 +210,8 @@ class Router:
                     frame = normal(frame)
                     if frame is not None:
                         left[side].append(frame)
-            if not waiting and calm is None:
-                calm = time.monotonic() + 0.002  # answers overtake what goes the quick way
+            if not waiting and settled is None:
+                settled = time.monotonic() + 0.002  # answers overtake what goes the quick way
         return left
 
     def close(self):

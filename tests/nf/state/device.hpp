@@ -52,7 +52,7 @@ struct Tally {
         if (port != kQuiet) entry->last = (entry->last * 31 + packet.l4_src_port()) & 0xffff;
         if (port == kShort) entry.expire_after(kShortNs);
         if (port != kEnd) return {entry->last, outcome};
-        // It is decided on in its turn, wherever that is: so the number is that of all before it.
+        // It is decided on in sequence, wherever that is: so the number is that of all before it.
         entry.remove();
         return {static_cast<uint32_t>(entry->tally.packets), outcome};
     }

@@ -112,7 +112,7 @@ TEST_P(StateOnDevices, GoesOnFromBatchToBatch) {
     }
 }
 
-/// Few packets change anything. Whatever a GPU has decided on ahead, each is decided on as in its turn.
+/// Few packets change anything. Whatever a GPU has decided on ahead, each is decided on as in sequence.
 TEST_P(StateOnDevices, IsDecidedOnAheadWhereNothingChanges) {
     std::mt19937 rng(17);
     TallyModel model(1'000'000'000);

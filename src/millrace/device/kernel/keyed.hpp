@@ -128,7 +128,7 @@ MILLRACE_DEVICE void keyed_packets(const BatchView& batch, uint32_t* counts, con
             const bool begins = packet.is_one && (packet.slot == detail::KeySlots::kNone ||
                                                   detail::key_slots().first[packet.slot] == packet.k);
             if (begins) {
-                detail::run_in_turn(batch, counts, own, wanted_bytes, packet, process);
+                detail::run_in_sequence(batch, counts, own, wanted_bytes, packet, process);
             } else if (packet.is_one) {
                 // For whoever takes it after another of its key.
                 prefetch_near(&batch.packets[packet.packet], sizeof(Packet));

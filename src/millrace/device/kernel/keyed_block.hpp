@@ -41,7 +41,7 @@ template <class Holds, class Apply, class DecideTogether, class Count>
 MILLRACE_DEVICE auto decided_ahead(Holds holds, Apply apply, DecideTogether together, Count count) {
     return DecidedAhead<Holds, Apply, DecideTogether, Count>{holds, apply, together, count};
 }
-/// Of an NF that decides in the batch's turn only.
+/// Of an NF that decides in sequence only.
 struct NothingAhead {
     static constexpr bool kAny = false;
 };
@@ -116,7 +116,7 @@ struct OwnPacket {
     uint32_t k, packet, key;
     uint32_t slot;  ///< of its key; KeySlots::kNone: it has none
     bool is_one;    ///< there is such a packet
-    bool is_left;   ///< it is to be decided on in the batch's turn
+    bool is_left;   ///< it is to be decided on in sequence
 };
 MILLRACE_DEVICE OwnPacket find_own(uint32_t count) {
     OwnPacket own{own_packet(), 0, kNoOrderKey, KeySlots::kNone, false, false};
@@ -159,10 +159,10 @@ MILLRACE_DEVICE void write_down(const BatchView& batch, uint32_t* counts, const 
     if (all > 0) ahead.count(nodes.tables, nf::KeyedCount::ahead, all);
 }
 
-/// Decides in their turn on the block's packets: the thread that has the first one of a key takes all of it.
+/// Decides in sequence on the block's packets: the thread that has the first one of a key takes all of it.
 template <class Process>
-MILLRACE_DEVICE void run_in_turn(const BatchView& batch, uint32_t* counts, const StageNodes& nodes,
-                                 uint32_t wanted_bytes, const OwnPacket& own, Process process) {
+MILLRACE_DEVICE void run_in_sequence(const BatchView& batch, uint32_t* counts, const StageNodes& nodes,
+                                     uint32_t wanted_bytes, const OwnPacket& own, Process process) {
     const GroupedPacket* const packets = keyed().packets;
     uint32_t left = own.slot != KeySlots::kNone ? key_slots().left[own.slot] : 1;
     for (uint32_t k = own.k; left > 0; ++k) {
@@ -228,7 +228,7 @@ MILLRACE_DEVICE bool line_up(const OwnPacket& own) {
     return true;
 }
 
-/// Decides in their turn on the block's packets that are left, those of a key together, by an NF that decides ahead.
+/// Decides in sequence on the block's packets that are left, those of a key together, by an NF that decides ahead.
 template <class Process, class Ahead>
 MILLRACE_DEVICE void run_together(const BatchView& batch, uint32_t* counts, const StageNodes& nodes,
                                   uint32_t wanted_bytes, const OwnPacket& own, Process process, const Ahead& ahead) {

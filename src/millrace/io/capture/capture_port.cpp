@@ -7,6 +7,7 @@
 
 #include "millrace/io/wake_event.hpp"
 #include "millrace/packet/packet.hpp"
+#include "millrace/packet/tunnels.hpp"
 
 namespace millrace::io {
 
@@ -49,7 +50,7 @@ uint16_t CapturePort::queue_of(const ReadyFrame& frame) const {
     Packet packet;
     packet.attach(const_cast<uint8_t*>(&bytes_[bytes_.size() - frame.length]), frame.length, frame.length, 0, 0);
     packet.parse();
-    return static_cast<uint16_t>(flow_hash(packet) % queues_.size());
+    return static_cast<uint16_t>(symmetric_flow_hash(packet) % queues_.size());
 }
 
 uint16_t CapturePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {

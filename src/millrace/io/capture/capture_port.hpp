@@ -9,9 +9,9 @@
 
 namespace millrace::io {
 
-/// Reads the whole capture at start and hands out copies. With several queues a packet goes to the queue that
-/// its flow hashes to, so that flows keep their order. Damage and frames that do not fit were counted while
-/// loading. Waits when its pool is empty.
+/// Reads the whole capture at start and hands out copies. With several queues both directions of a connection are on
+/// one of them, so that flows keep their order and functions see whole connections. Damage and frames that do not fit
+/// were counted while loading. Waits when its pool is empty.
 class CapturePort : public Port {
 public:
     /// Captures above this many bytes of frames are refused.

@@ -14,6 +14,7 @@
 #include "millrace/io/capture/capture_options.hpp"
 #include "millrace/packet/headers.hpp"
 #include "millrace/packet/packet.hpp"
+#include "millrace/packet/tunnels.hpp"
 
 namespace millrace::io {
 namespace {
@@ -194,7 +195,7 @@ TrafficFrames replay_frames(const TrafficSpec& spec, unsigned queue, unsigned qu
         Packet packet;
         packet.attach(frame.data(), ready.length, ready.length, 0, 0);
         packet.parse();
-        if (flow_hash(packet) % queues != queue) continue;
+        if (symmetric_flow_hash(packet) % queues != queue) continue;
         FrameTemplate& made = result.templates.emplace_back();
         std::memcpy(made.head, frame.data(), FrameTemplate::kHeadBytes);
         made.length = ready.length;

@@ -1,19 +1,19 @@
-// Packets with state per key that a GPU decides on ahead of their turn: optimistic concurrency control (H. T. Kung and
+// Packets with state per key that a GPU decides on ahead of sequence: optimistic concurrency control (H. T. Kung and
 // J. T. Robinson, "On Optimistic Methods for Concurrency Control", 1981).
 //
 // All packets of a batch are decided on at the same time, on copies of their entries as the batches have left them that
-// are through. When it is the batch's turn, a decision holds if nobody has changed the entry since; what is left to do
-// is to write that down. What does not hold is decided on again, in order. Batches wait for each other no longer than
-// that takes, and packets of one key need not, as long as none of them changes what decides on the next one.
+// are through. When the batch is next in sequence, a decision holds if nobody has changed the entry since; what is left
+// to do is to write that down. What does not hold is decided on again, in order. Batches wait for each other no longer
+// than that takes, and packets of one key need not, as long as none of them changes what decides on the next one.
 #pragma once
 
 #include "millrace/nf/state/keyed_state.hpp"
 
 namespace millrace::nf {
 
-/// What a decision ahead of its turn is worth.
+/// What a decision ahead of sequence is worth.
 enum class Ahead : uint32_t {
-    no,       ///< nothing: the packet is decided on in its turn
+    no,       ///< nothing: the packet is decided on in sequence
     passes,   ///< the packet changes nothing that decides on others: at most the value's `tally` and the time-out
     changes,  ///< it changes the entry, or makes it
 };
@@ -60,7 +60,7 @@ struct SumsOf<T> : SomeWords<decltype(T::sums)> {
     MILLRACE_DEVICE static uint32_t first() { return words_before(&T::sums); }
 };
 
-/// What a packet of `Nf` wants, and what was decided on it ahead of its turn.
+/// What a packet of `Nf` wants, and what was decided on it ahead of sequence.
 template <class Nf>
 struct WantedAhead : Wanted<Nf> {
     using State = decltype(Nf::Tables::state);
@@ -106,7 +106,7 @@ struct WantedAhead : Wanted<Nf> {
             is_new = is_new && by == By::absent;
             if (by == By::entry) {
                 deadline_before = state.deadlines[place];
-                if (deadline_before < now) return;  // it ends: in its turn
+                if (deadline_before < now) return;  // it ends: in sequence
                 before = state.entries[place].value;
             }
             if (by == By::entry || is_new)
@@ -123,7 +123,7 @@ struct WantedAhead : Wanted<Nf> {
             tally[k] = is_changed ? Tally::words(before)[k] : Tally::words(after)[k] - Tally::words(before)[k];
     }
 
-    /// In the batch's turn: what the decision is worth, as long as no packet of its bucket before it changes anything.
+    /// In sequence: what the decision is worth, as long as no packet of its bucket before it changes anything.
     MILLRACE_DEVICE Ahead holds(const typename Nf::Tables& tables) const {
         const State& state = tables.state;
         if (what == Ahead::no || by == By::no_key) return what;
@@ -166,14 +166,15 @@ struct WantedAhead : Wanted<Nf> {
         return decision;
     }
 
-    /// Decides on the packet in its turn, in batch `number`.
-    MILLRACE_DEVICE Decision decide_in_turn(Packet& packet, const typename Nf::Tables& tables, uint32_t number) const {
+    /// Decides on the packet in sequence, in batch `number`.
+    MILLRACE_DEVICE Decision decide_in_sequence(Packet& packet, const typename Nf::Tables& tables,
+                                                uint32_t number) const {
         const State& state = tables.state;
         const Wanted<Nf> own = *this;
         const KeyedEntry<Value> entry = State::template entry_for<Nf>(own, packet, tables);
         const Value before = entry ? *entry : Value{};
         const Decision decided = State::template process<Nf>(own, packet, tables, entry);
-        // What was decided ahead of others' turns holds on where this changes nothing.
+        // What was decided ahead of sequence holds on where this changes nothing.
         if (entry && (entry.is_new() || changes(before, *entry))) state.entries[state.place_of(entry)].changed = number;
         state.settle(entry);
         return decided;

@@ -27,7 +27,7 @@ enum class Ended : uint32_t {
 };
 
 /// What is counted of a table; `cursor` is where the next sweep goes on. Packets that a GPU has decided on `ahead` of
-/// their turn (ahead.hpp), and in it, `together` with others of their key (together.hpp).
+/// sequence (ahead.hpp), and in sequence, `together` with others of their key (together.hpp).
 enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, ahead, together, count };
 
 /// The state of a packet's key, while the packet is decided on.

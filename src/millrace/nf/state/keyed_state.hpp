@@ -29,7 +29,7 @@ inline thread_local uint64_t* counts_of_burst = nullptr;
 /// Whether `Nf` has a type `Noted`, and its `key` writes down there what it has found out of the packet besides.
 template <class Nf>
 concept HasNoted = requires { typename Nf::Noted; };
-/// Whether `Nf` lets a GPU decide on packets before it is their turn (README.md).
+/// Whether `Nf` lets a GPU decide on packets ahead of sequence (README.md).
 template <class Nf>
 concept DecidesAhead = requires { requires Nf::decides_ahead; };
 struct NothingNoted {};
@@ -68,7 +68,7 @@ struct KeyedState {
     /// An entry. What is read together lies together.
     struct alignas(16) Entry {
         K key;
-        uint32_t changed;  ///< by which batch last, where packets are decided on ahead of their turn (ahead.hpp)
+        uint32_t changed;  ///< by which batch last, where packets are decided on ahead of sequence (ahead.hpp)
         T value;
     };
     static constexpr uint64_t kNoPlace = ~uint64_t{0};

@@ -54,7 +54,7 @@ std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uin
         {"entries-evicted", of(KeyedCount::evicted), "entries that had to make room for new ones"},
         {"entries-refused", of(KeyedCount::refused), "packets whose key was new and found no room"},
         {"entries-lost", lost, "entries that went with a device, or with a table of another size"},
-        {"decided-ahead", of(KeyedCount::ahead), "packets that a GPU has decided on ahead of their turn"},
+        {"decided-ahead", of(KeyedCount::ahead), "packets that a GPU has decided on ahead of sequence"},
         {"decided-together", of(KeyedCount::together),
          "packets that a GPU has decided on together with others of their key"},
     };

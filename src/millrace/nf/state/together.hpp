@@ -1,4 +1,4 @@
-// Packets of one key that a block of a GPU's threads decides on together, in their turn, with what comes of them one
+// Packets of one key that a block of a GPU's threads decides on together, in sequence, with what comes of them one
 // after the other. Device code only.
 //
 // What a packet leaves of the entry is what the next one finds there: x(k + 1) = f(k, x(k)). The threads solve that by
@@ -52,7 +52,7 @@ public:
         bool is_settled = !has_place, is_off = has_place, has_ended = false;
         uint32_t changed = 0, touched = 0;  // bits of words: by this packet; by any of the warp's, ever
         uint32_t decided = 0;
-        for (uint32_t round = 1; round <= kMostRounds; ++round) {
+        for (uint32_t round = 1; round <= kMaxRounds; ++round) {
             if (is_off) {
                 for (uint32_t w = 0; w < kWords; ++w) after.words[w] = before.words[w];
                 // Nothing may be left of it for this packet.
@@ -86,7 +86,7 @@ public:
 
 private:
     /// Behind so many rounds what is right is taken as it is, and the rest begins anew.
-    static constexpr uint32_t kMostRounds = 32;
+    static constexpr uint32_t kMaxRounds = 32;
     static constexpr uint32_t kBetweenRestarts = 6;  ///< with 4 or 5 there are hardly more rounds, with 3 up to five
                                                      ///< times
     static constexpr uint32_t kAll = 0xffffffff, kWarps = 8;

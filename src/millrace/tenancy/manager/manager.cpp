@@ -242,11 +242,11 @@ void Manager::let_go() {
 
 /// With the lock.
 void Manager::keep_off(const std::string& name) {
-    constexpr std::chrono::seconds kFirst{5}, kMost{300}, kForgotten{300};
+    constexpr std::chrono::seconds kFirst{5}, kMax{300}, kForgotten{300};
     KeptOff& own = kept_off_[name];
     const auto now = Placer::Clock::now();
     const bool is_first = own.pause.count() == 0 || now - own.until > kForgotten;
-    own.pause = is_first ? kFirst : std::min(2 * own.pause, kMost);
+    own.pause = is_first ? kFirst : std::min(2 * own.pause, kMax);
     own.until = now + own.pause;
 }
 

@@ -30,12 +30,12 @@ private:
             for (const Made& one : made_)
                 if (one.of == of) return one.code;
             std::string code = make();
-            if (made_.size() == kMost) made_.pop_front();
+            if (made_.size() == kMax) made_.pop_front();
             return made_.emplace_back(Made{std::move(of), std::move(code)}).code;
         }
 
     private:
-        static constexpr size_t kMost = 16;
+        static constexpr size_t kMax = 16;
         struct Made {
             std::vector<std::string> of;
             std::string code;

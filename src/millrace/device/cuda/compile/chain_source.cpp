@@ -19,7 +19,7 @@ constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 
 /// Groups of a batch's packets by their keys, with a block for each: so many packets are one's, or more where there
 /// would be too many groups.
-constexpr unsigned kGroupPackets = 128, kMostGroups = 128;
+constexpr unsigned kGroupPackets = 128, kMaxGroups = 128;
 
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes: fewer packets a block then.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
@@ -28,7 +28,7 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
         const bool by_group = step.kind == Step::Kind::group || step.kind == Step::Kind::keyed;
         kernel.threads = 256;
         kernel.packets = by_group ? kGroupPackets : 0;
-        kernel.most_blocks = by_group ? kMostGroups : 1;
+        kernel.most_blocks = by_group ? kMaxGroups : 1;
         return kernel;
     }
     if (step.kind == Step::Kind::gather) {

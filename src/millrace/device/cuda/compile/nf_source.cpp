@@ -54,12 +54,12 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                   "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
                   "const void* wanted, unsigned batch) {{\n{}}}\n",
                   name("process"),
-                  type.decides_ahead
-                      ? "    return static_cast<const millrace::nf::WantedAhead<Nf>*>(wanted)->decide_in_turn(*packet, "
-                        "*static_cast<const Tables*>(tables), batch);\n"
-                      : "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
-                        "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
-                        "Tables*>(tables));\n");
+                  type.decides_ahead ? "    return static_cast<const "
+                                       "millrace::nf::WantedAhead<Nf>*>(wanted)->decide_in_sequence(*packet, "
+                                       "*static_cast<const Tables*>(tables), batch);\n"
+                                     : "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
+                                       "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
+                                       "Tables*>(tables));\n");
     return decide + (type.decides_ahead ? ahead_functions(type, lanes) : "") +
            fmt::format(
                "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables, void* wanted) "

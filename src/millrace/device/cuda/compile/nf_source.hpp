@@ -12,12 +12,12 @@ namespace millrace::device::cuda {
 std::string function_name(const nf::Type& type, unsigned lanes, const char* what);
 /// The unit of a kind of NF, the same for every chain that it stands in.
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes);
-/// The same for one that is fenced in a window of its own, where nothing is decided on ahead of its turn.
+/// The same for one that is fenced in a window of its own, where nothing is decided on ahead of sequence.
 TranslationUnit fenced_unit(nf::Type type, unsigned lanes);
 /// What takes packets of an NF with state per key in a keyed step (device/kernel/keyed.hpp); `node`: its place in the
 /// program.
 std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node);
-/// What writes down there what was decided on its packets ahead of their turn.
+/// What writes down there what was decided on its packets ahead of sequence.
 std::string ahead_taker(const nf::Type& type, unsigned lanes);
 /// What a chain's unit says of a node's functions.
 std::string declarations(const chain::Node& node, unsigned lanes);

@@ -15,7 +15,7 @@ bool BatchPolicy::is_due(const Load& load) const {
     // While the worker makes these calls packets wait to be received, however soon it began: it gets more done by
     // larger batches.
     if (!full && load.more && load.calls_ns > max_delay_ns &&
-        load.waited_ns < std::min(kTimesCalls * load.calls_ns, kMostDelays * max_delay_ns))
+        load.waited_ns < std::min(kTimesCalls * load.calls_ns, kMaxDelays * max_delay_ns))
         return false;
     if (load.in_flight < idle_below && (!load.more || load.waiting >= kWorthIt)) return true;
     if (full) return true;

@@ -25,7 +25,7 @@ struct BatchPolicy {
     static constexpr uint64_t kTimesCalls = 2;
     /// But its packets wait for at most so many times max_delay_ns: calls that took very long once, as the first ones
     /// of a chain may, are no measure.
-    static constexpr uint64_t kMostDelays = 16;
+    static constexpr uint64_t kMaxDelays = 16;
 
     /// Whose batches the thread that makes the driver's calls has yet to come to.
     enum class Line : uint8_t {
