@@ -1,6 +1,6 @@
 """The tables of method.md. But for the inputs, their records do not come from scripts/bench-gpu: measured once."""
 
-from records import layout_of, lines_of, million
+from records import lines_of, million
 
 
 def table_inputs(page):
@@ -53,7 +53,7 @@ def table_once(page):
 
     def row(what, measured, name):
         record = page.load(name)
-        link = f"[{name}](gpu/{name}.json)".replace("gpu/../", "").replace("../", "")
+        link = f"[{name}](gpu/{name}.json)"
         rows.append([what, measured(record), f"{record.get('commit', 'a bare program')}, {record['date']}", link])
 
     def compaction(record):
@@ -129,15 +129,6 @@ def table_once(page):
         cycles = sorted(r["cycles-per-packet"] for r in record["results"])
         return f"{cycles[0]:.0f} to {cycles[-1]:.0f} cycles"
 
-    def layouts(record):
-        cycles = {
-            what: sorted(
-                r["cycles-per-packet"] for r in record["results"] if (layout_of(r), r["traffic"]) == (what, "64")
-            )
-            for what in ("mbufs", "contiguous")
-        }
-        return "; ".join(f"{what}: {own[0]:.0f} to {own[-1]:.0f} cycles" for what, own in cycles.items())
-
     row(
         "a block lists the packets that wait for an NF: kernels at 512 B, without and with the list",
         compaction,
@@ -165,11 +156,6 @@ def table_once(page):
         "a packet of 64 B with mbufs through a device that takes no time, six workers, batches of 1,024 to 8,192",
         batches,
         "batches",
-    )
-    row(
-        "the same, one worker on a 2-core virtual Xeon at 2.3 GHz with other work beside it",
-        layouts,
-        "../framework-batches",
     )
     row("a bare loop around the same CPU libraries, 16 cores", bare, "bare-loop")
     return lines_of(["what", "measured", "commit, date", "record"], rows)

@@ -36,24 +36,14 @@ def table_rules(page):
     return lines_of(["frame", "as", *HEAD], rows, 2)
 
 
-def table_rules_parts(page):
-    rows = []
-    for size in SIZES:
-        before, after = (page.results(record, traffic=size)[0] for record in ("rules-before", "rules"))
-        cells = [
-            cell for r in (before, after) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")
-        ]
-        ratio = after["packets-per-second"] / before["packets-per-second"]
-        rows.append([f"{size} B" if size.isdigit() else "IMIX", *cells, f"{ratio:.2f}"])
-    return lines_of(["frame", "whole, Mpkt/s", "of the bus", "in parts, Mpkt/s", "of the bus", "ratio"], rows)
-
-
 def table_rules_counters(page):
-    measured = page.load("rules-counters")["parts"]["measured"]
-    packets = 16384
+    record = page.load("rules-counters")
+    packets = record["packets"]
+    cache = {(m["frame-bytes"], m["kernel"]): m for m in record["instruction-cache"]["measured"]}
+    measured = [{**cache[m["frame-bytes"], m["kernel"]], **m} for m in record["measured"]]
     facts = [
         ("cycles that a multiprocessor is at work, thousands", lambda m: f"{m['cycles-active'] / 1000:.0f}"),
-        ("cycles until the last packet, thousands", lambda m: f"{m['cycles-elapsed'] / 1000:.0f}"),
+        ("cycles until the last packet, thousands", lambda m: f"{m['cycles-elapsed'] / 1000:,.0f}"),
         ("instructions of a warp, a packet", lambda m: f"{m['instructions'] / packets:,.0f}"),
         ("look-ups of the instruction cache that missed, a packet", lambda m: f"{m['icc-misses'] / packets:.0f}"),
         (
@@ -63,18 +53,6 @@ def table_rules_counters(page):
     ]
     head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
     return lines_of(head, [[name, *map(of, measured)] for name, of in facts])
-
-
-def table_rules_refused(page):
-    counters = page.load("rules-counters")
-    key = lambda m: (m["frame-bytes"], m["kernel"])
-    before = {key(m): m for m in counters["parts"]["measured"]}
-    facts = [("instructions of a warp, a packet", lambda m: f"{m['instructions'] / 16384:,.0f}"),
-             ("cycles that a multiprocessor is at work, thousands", lambda m: f"{m['cycles-active'] / 1000:.0f}")]
-    measured = counters["refused"]["measured"]
-    head = ["", *(f"{m['frame-bytes']} B, {m['kernel']}" for m in measured)]
-    rows = [[name, *(f"{of(before[key(m)])} → {of(m)}" for m in measured)] for name, of in facts]
-    return lines_of(head, rows)
 
 
 FLOWS = (("nothing", "rules"), ("flows", "rules-flows"), ("flows and streams", "rules-streams"),
@@ -99,13 +77,9 @@ def table_rules_growth(page):
 
 
 def table_rules_chains(page):
-    def rates(prefix, counts):
-        all_rates = {n: page.results(f"{prefix}-{n}")[0]["packets-per-second"] for n in counts}
-        return {n: f"{million(rate)} ({rate / all_rates[1]:.2f})" for n, rate in all_rates.items()}
-
-    before, after = rates("rules-chains-before", (1, 8, 64)), rates("rules-chains", (1, 8, 64, 500))
-    rows = [[f"{n}", before.get(n, "–"), after[n]] for n in after]
-    return lines_of(["chains", "an IPsec for each, Mpkt/s", "one IPsec, Mpkt/s"], rows)
+    rates = {n: page.results(f"rules-chains-{n}")[0]["packets-per-second"] for n in (1, 8, 64, 500)}
+    rows = [[f"{n}", f"{million(rate)} ({rate / rates[1]:.2f})"] for n, rate in rates.items()]
+    return lines_of(["chains", "512 B, Mpkt/s"], rows)
 
 
 def table_translations(page):
@@ -124,13 +98,10 @@ def table_translated_chain(page):
 
 
 def table_start(page):
-    record = page.load("start")
-    before = record["seconds-before"]
-    rows = [
-        [one["commit"], f"{one['seconds']['cold']:.1f}", ", ".join(f"{s:.1f}" for s in one["seconds"]["kept"])]
-        for one in ({"commit": before["commit"], "seconds": before}, record)
-    ]
-    return lines_of(["commit", "no kernel on disk, s", "kernels on disk, s"], rows)
+    seconds = page.load("start")["seconds"]
+    rows = [["no kernel on disk", f"{seconds['cold']:.1f}"]]
+    rows.append(["kernels on disk, one run after the other", ", ".join(f"{s:.1f}" for s in seconds["kept"])])
+    return lines_of(["start with", "s"], rows)
 
 
 def table_cpu_tunnels(page):

@@ -35,14 +35,9 @@ def columns_of(page, part, records):
     return lines_of(["what", *records.values()], rows, 1)
 
 
-def table_tenants_domains(page):
-    records = {"tenants-domains-before": "before", "tenants-domains-before-call-thread": "before, `--call-thread`",
-               "tenants": "now", "tenants-call-thread": "now, `--call-thread`"}
-    return columns_of(page, "domains", records)
-
-
 BOTH = {"": "without", "-call-thread": "`--call-thread`"}
-for own, record, ways in (("batch", "tenants", [""]), ("killed", "tenants", [""]), ("victim", "tenants", BOTH),
-                          ("fence", "tenants-mixes", BOTH), ("mixes", "tenants-mixes", BOTH)):
+for own, record, ways in (("domains", "tenants", BOTH), ("batch", "tenants", [""]), ("killed", "tenants", [""]),
+                          ("victim", "tenants", BOTH), ("fence", "tenants-mixes", BOTH),
+                          ("mixes", "tenants-mixes", BOTH)):
     globals()[f"table_tenants_{own}"] = functools.partial(
         columns_of, part=own, records={record + way: BOTH[way] for way in ways})

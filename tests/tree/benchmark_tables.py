@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The pages of figures say what their JSON files say; docs/benchmarks/tables.py finds out where they do not.
+"""The pages of figures say what their JSON files say; docs/benchmarks/tables.py finds out where they do not. They show
+what is, and no history of it; the page of chains on one GPU is short.
 
 usage: benchmark_tables.py ROOT"""
 
 import copy
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,39 @@ def expect(what, condition, output=""):
     if not condition:
         mistakes.append(f"{what}: {output.strip()}")
 
+
+def history(text):
+    """Headings, heads of tables and their figures that tell what was before; `code` aside."""
+    past = re.compile(r"\b(before|until then|until now|now|used to be|formerly|previously)\b", re.IGNORECASE)
+    figure = re.compile(r"\d[^|]*\bbefore *\||\|[^|]*(\bsince|\buntil) \d{4}-\d\d-\d\d")
+    lines = [re.sub(r"`[^`]*`", "", line) for line in re.sub(r"^```.*?^```", "", text, flags=re.S | re.M).split("\n")]
+    return [
+        line
+        for line, below in zip(lines, [*lines[1:], ""])
+        if past.search(line) and (line.startswith("#") or re.match(r"\|[-:| ]+\|$", below))
+        or line.startswith("|") and figure.search(line)
+    ]
+
+
+# What changed and what it brought stands in CHANGELOG.md and in messages of commits.
+for page in sorted((root / "docs/benchmarks").glob("*.md")):
+    expect(f"{page.name} shows no history", not history(page.read_text()), "; ".join(history(page.read_text())))
+for text in (
+    "## Before the change\n",
+    "| frame | before | rate |\n| --- | ---: | ---: |\n",
+    "| frame | rate | now, `-w 4` |\n| --- | --- | --- |\n",
+    "| frame | memory |\n| --- | --- |\n| 64 B | 10 KiB, 32 MiB before |\n",
+    "| frame | rate |\n| --- | --- |\n| 64 B, as it was until 2026-11-25 | 2.8 |\n",
+):
+    expect("history is found", history(text), text)
+for text in (
+    "Packets gather before a batch starts.\n",
+    "| stage | `before` |\n| --- | --- |\n| others lose, before | 0 packets |\n",
+    "## Whole and in parts\n| engine | known |\n| --- | --- |\n| bloom | looked at before the first |\n",
+):
+    expect("what is no history passes", not history(text), text)
+words = len((root / "docs/benchmarks/gpu.md").read_text().split())
+expect("gpu.md has at most 800 words", words <= 800, f"it has {words}")
 
 status, output = run(root / "docs/benchmarks", "--check")
 expect("the tree's own pages", status == 0, output)
