@@ -1,7 +1,6 @@
 #include "millrace/chain/reachability.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
 
@@ -97,27 +96,42 @@ std::vector<Diagnostic> circles(const Configuration& configuration, const Target
     std::vector<Diagnostic> mistakes;
     enum { unseen, open, done };
     std::vector<int> state(configuration.chains.size(), unseen);
-    const std::function<void(size_t)> visit = [&](size_t at) {
-        state[at] = open;
-        const Program& program = *configuration.chains[at];
-        for (size_t node = 0; node < program.nodes.size(); ++node)
-            for (size_t outcome = 0; outcome < program.nodes[node].targets.size(); ++outcome) {
-                const Target& target = program.nodes[node].targets[outcome];
-                if (target.kind != Target::Kind::chain) continue;
-                if (state[target.value] == open) {
-                    mistakes.push_back({places.at({program.index, node, outcome}),
-                                        "chain '" + program.name + "' leads back to chain '" +
-                                            configuration.chains[target.value]->name +
-                                            "': a packet could go round for ever",
-                                        "lead one of them to a port"});
-                } else if (state[target.value] == unseen) {
-                    visit(target.value);
-                }
-            }
-        state[at] = done;
+    struct Step {
+        size_t chain, node, outcome;  ///< the next to look at
     };
-    for (size_t i = 0; i < state.size(); ++i)
-        if (state[i] == unseen) visit(i);
+    std::vector<Step> way;  // as deep as there are chains: too deep for the stack
+    const auto enter = [&](size_t chain) {
+        state[chain] = open;
+        way.push_back({chain, 0, 0});
+    };
+    const auto look_on = [&] {
+        Step& step = way.back();
+        const Program& program = *configuration.chains[step.chain];
+        if (step.node == program.nodes.size()) {
+            state[step.chain] = done;
+            way.pop_back();
+            return;
+        }
+        const size_t node = step.node, outcome = step.outcome++;
+        if (outcome == program.nodes[node].targets.size()) {
+            step = {step.chain, node + 1, 0};
+            return;
+        }
+        const Target& target = program.nodes[node].targets[outcome];
+        if (target.kind != Target::Kind::chain) return;
+        if (state[target.value] == open) {
+            mistakes.push_back({places.at({program.index, node, outcome}),
+                                "chain '" + program.name + "' leads back to chain '" +
+                                    configuration.chains[target.value]->name + "': a packet could go round for ever",
+                                "lead one of them to a port"});
+        } else if (state[target.value] == unseen) {
+            enter(target.value);
+        }
+    };
+    for (size_t i = 0; i < state.size(); ++i) {
+        if (state[i] == unseen) enter(i);
+        while (!way.empty()) look_on();
+    }
     return mistakes;
 }
 

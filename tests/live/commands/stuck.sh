@@ -51,6 +51,12 @@ stuck nf-check - "$loaded" nf check "$plugin"
 stuck verify - "$loaded" verify --function "$plugin"
 stuck nf-list - "$loaded" --nf "$plugin" nf list
 stuck tenant - "$loaded" tenant --name x --manager none --nf "$plugin"
+# Unasked, a check runs no code of a plugin: it would loop as it is loaded.
+timeout 60 "$millrace" check making.yaml > said 2>&1
+code=$?
+[[ $code -eq 2 ]] || fail "a check without --plugins: the exit status is $code, not 2"
+unasked="hint: plugins are not loaded, as their code would run: '--plugins' does"
+grep -qF "$unasked" said || fail "a check without --plugins never said: $unasked"
 unset PROBE_LOOPS_AS_IT_IS_LOADED
 
 for name in "${!words[@]}"; do

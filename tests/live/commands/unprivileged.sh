@@ -84,6 +84,23 @@ else
     grep -q "interface.yaml:2:.*CAP_NET_RAW" "$folder/last" ||
         { echo "FAILED: this message does not name the right that is missing:"; cat "$folder/last"; exit 1; }
 fi
+# A file of somebody else: a capture, a configuration.
+if [[ $EUID -eq 0 ]]; then
+    install -m 600 "$folder/traffic.pcap" "$folder/closed.pcap"
+    install -m 600 "$folder/chain.yaml" "$folder/closed.yaml"
+    sed 's/traffic/closed/' "$folder/chain.yaml" > "$folder/closed-capture.yaml"
+    chmod go+r "$folder/closed-capture.yaml"
+    for command in check "run --output $folder/results/closed"; do
+        for said in "closed-capture.yaml:3:15: error: .*closed.pcap: Permission denied" \
+            "closed.yaml: error: Permission denied"; do
+            # shellcheck disable=SC2086
+            "${as_user[@]}" "$folder/millrace" $command "$folder/${said%%:*}" > "$folder/last" 2>&1
+            status=$?
+            ((status == 2)) && grep -q "$said" "$folder/last" ||
+                { echo "FAILED: $command of ${said%%:*} ends with status $status:"; cat "$folder/last"; exit 1; }
+        done
+    done
+fi
 "${as_user[@]}" "$folder/millrace" doctor | grep -q 'optional *cap_net_raw' ||
     { [[ $EUID -ne 0 ]] || { echo "FAILED: the doctor does not miss the rights"; exit 1; }; }
 echo "an ordinary user's runs on cpu and sim end well, with equal captures"

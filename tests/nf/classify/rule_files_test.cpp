@@ -143,7 +143,11 @@ TEST(TextRules, PointAtTheWordThatIsWrong) {
     EXPECT_EQ(mistake_in_file("permit tcp priority 1 priority 2"),
               "23: 'priority' stands twice in this rule | keep one of them");
     EXPECT_EQ(mistake_in_file("permit tcp priority high"),
-              "21: 'high' is not a priority | write a whole number; the higher is tried first");
+              "21: 'high' is not a priority | write a whole number from -2147483648 to 2147483647; the higher is tried "
+              "first");
+    EXPECT_EQ(mistake_in_file("permit tcp priority 2147483648"),
+              "21: '2147483648' is not a priority | write a whole number from -2147483648 to 2147483647; the higher is "
+              "tried first");
     EXPECT_EQ(mistake_in_file("permit tcp name \"open"),
               "17: the quotation mark is not closed | end the name with '\"'");
     EXPECT_EQ(mistake_in_file("permit tcp flags S/X"),

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "millrace/base/descriptor.hpp"
 #include "millrace/base/files/file.hpp"
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/base/files/output_file.hpp"
@@ -44,7 +45,13 @@ public:
         if (const auto most = options.find("max-flows"))
             room_ = max_flows_ = static_cast<size_t>(most->integer(1, Flow::kMaxFlows));
         if (const auto dump = options.find("dump")) dump_file_ = output_path(*dump, environment.output_folder);
-        if (const auto changes = options.find("changes")) changes_.path = changes->path();
+        if (const auto changes = options.find("changes")) {
+            changes_.path = changes->path();
+            // It may come later; what is there and is no file would never be read.
+            std::error_code error;
+            if (std::filesystem::exists(changes_.path, error))
+                const Descriptor is_file(open_file(changes_.path, changes->where()));
+        }
         address_ = read_address(options, environment);
         FlowSet set = load_flow_set(options, ports_, max_flows_);
         files_ = set.files;

@@ -63,7 +63,7 @@ int32_t parse_priority(std::string_view word) {
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc{} || end != word.data() + word.size())
         throw WordMistake{0, "'" + std::string(word) + "' is not a priority",
-                          "write a whole number; the higher is tried first"};
+                          "write a whole number from -2147483648 to 2147483647; the higher is tried first"};
     return value;
 }
 
