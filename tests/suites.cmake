@@ -17,8 +17,8 @@ foreach(suite ${suites})
     "^(device_cuda\\.(Compile|Examples/CompileChain)|exec_contract\\.OfThePacketPath.*|exec\\.All/Sizes|lab\\.Sessions|nf_golden\\.Filled/.*)$")
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES COST 400)\n")
   endif()
-  # Tests of devices must fail when these do. Of two suites that take a minute some are proved, in an entry of their own:
-  # all of their runs go through one function, which expects their devices' work.
+  # Tests of devices must fail when these do. Of two suites that take a minute some are proved, in an entry of their
+  # own: all of their runs go through one function, which expects their devices' work.
   set(proved "${NAME}.${suite}")
   if("${NAME}.${suite}" MATCHES "^(exec_contract\\.OfThePacketPath|nf_golden\\.Filled)/")
     set(proved "${NAME}.${suite}.proved")
