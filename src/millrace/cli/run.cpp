@@ -288,23 +288,10 @@ int run(RunArguments arguments) {
     promises.add_to(report);
     good = runtime.trouble().empty() && good;
     good = write_report(report, seconds, output, arguments) && good;
-    for (const exec::ChainReport& chain : report.chains) {
-        for (const auto& [nf, packets] : chain.undeclared) {
-            std::cerr << "millrace: '" << nf << "' of chain '" << chain.name << "' gave " << grouped(packets)
-                      << " packets an outcome that it does not declare; they were dropped\n";
-            good = false;
-        }
-        if (chain.events_lost > 0) {
-            std::cerr << "millrace: chain '" << chain.name << "': " << grouped(chain.events_lost)
-                      << " events were lost\n";
-            good = false;
-        }
-    }
+    const std::string failures = failures_text(report);
+    std::cerr << failures;
+    good = failures.empty() && good;
     if (arguments.checked) good = tell_findings(checked) && good;
-    if (!report.conserved()) {
-        std::cerr << "millrace: the counters do not add up: packets were lost without a reason\n";
-        good = false;
-    }
     return good ? kOk : kFailed;
 }
 

@@ -170,4 +170,17 @@ std::string report_text(const exec::Report& report, double seconds) {
     return text + left_out(report.chains.size(), "chains");
 }
 
+std::string failures_text(const exec::Report& report) {
+    std::string text;
+    for (const exec::ChainReport& chain : report.chains) {
+        for (const auto& [nf, packets] : chain.undeclared)
+            text += "millrace: '" + nf + "' of chain '" + chain.name + "' gave " + grouped(packets) +
+                    " packets an outcome that it does not declare; they were dropped\n";
+        if (chain.events_lost > 0)
+            text += "millrace: chain '" + chain.name + "': " + grouped(chain.events_lost) + " events were lost\n";
+    }
+    if (!report.conserved()) text += "millrace: the counters do not add up: packets were lost without a reason\n";
+    return text;
+}
+
 }  // namespace millrace::cli
