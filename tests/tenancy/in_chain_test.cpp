@@ -101,7 +101,7 @@ std::string neighbours() {
 TEST_F(InOnePieceOnTheGpu, PacketsAreWhatTheyAreWithoutTenants) {
     const std::string apart = "[" + tenant_node("wall", "firewall") + ", mirror, " + tenant_node("way", "router") + "]";
     for (const auto& [count, theirs] : {std::pair(1, apart), std::pair(33, apart), std::pair(1025, apart),
-                                        std::pair(1, neighbours()), std::pair(5000, neighbours())}) {
+                                        std::pair(1, neighbours()), std::pair(2100, neighbours())}) {
         SCOPED_TRACE(count);
         SCOPED_TRACE(theirs);
         if (const std::string why = compare(theirs, some_frames(static_cast<size_t>(count))); !why.empty())
@@ -251,7 +251,7 @@ TEST_F(InOnePieceOnTheGpu, PacketsKeepTheirOrderWhileTenantsComeAndGo) {
         "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
         "absent: bypass, patience: 10s}";
     ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda",
-                 "3000, loop: forever", numbered(kCount), 64);
+                 "1000, loop: forever", numbered(kCount), 64);
     run.runtime().start();
     const DeviceHalf half = test::half_of(test::reads_and_marks(0, 0), "marker");  // says 0 of each packet
     const auto absent = [&] { return run.tenant("acme").absent["away"]; };
@@ -285,7 +285,7 @@ TEST_F(InOnePieceOnTheGpu, WithoutTheGpuItIsItsPartsAndItsTenantAProcess) {
         "{tenant: acme, reads: [eth.dst], writes: [eth.dst], outcomes: {forward: next}, "
         "absent: bypass, patience: 10s}";
     ChainRun run("[mirror, " + node + ", {mirror: {}, name: last}]", "tenants: [{name: acme}]\n", "cuda",
-                 "3000, loop: forever", numbered(kCount), 64);
+                 "1000, loop: forever", numbered(kCount), 64);
     Sender acme(run.socket(), "acme", test::half_of(test::reads_and_marks(0, 0), "marker"));
     ASSERT_TRUE(wait_until([&] { return !acme.text().empty(); }));
     run.runtime().start();
