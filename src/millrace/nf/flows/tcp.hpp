@@ -150,7 +150,8 @@ enum class Taken : uint8_t { invalid, valid, reopens };
 struct TcpConnection {
     TcpPeer peers[2];  ///< by whether it is the originator's (0) or the other's
     Tcp state;
-    uint8_t reserved[3];
+    uint8_t was_picked_up;  ///< it was met in its midst: nobody knows how its windows are scaled, so none is held to
+    uint8_t reserved[2];
 
     /// Takes a segment in, which comes from the originator or not; one that is invalid changes nothing. Where it opens
     /// a connection of the same name anew, its sender is the originator from here on.
@@ -160,11 +161,13 @@ struct TcpConnection {
         if (step.reopens) {
             from_originator = true;
             peers[0] = peers[1] = {};
+            was_picked_up = 0;
         }
         const uint32_t side = from_originator ? 0 : 1;
         if (!take_segment(segment, step.reopens ? Tcp::none : state, from_originator, peers[side], peers[1 - side]) &&
-            checks_window)
+            checks_window && was_picked_up == 0)
             return Taken::invalid;
+        if (state == Tcp::none) was_picked_up = segment.has(tcp::kSyn) ? 0 : 1;
         state = step.next;
         return step.reopens ? Taken::reopens : Taken::valid;
     }
