@@ -48,6 +48,7 @@ TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     options.offload.mode = mode;
     options.offload.calls_by_thread = call_thread;
     options.offload.long_batch_bytes = long_bytes;
+    options.offload.patience = std::chrono::seconds(60);  // a busy machine emulates a GPU slowly
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
