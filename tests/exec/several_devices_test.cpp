@@ -35,7 +35,7 @@ protected:
 };
 
 TEST_P(SeveralDevices, GiveTheCpusAnswerInEveryMode) {
-    const std::vector<Frame> frames = random_frames(400, 21);
+    const std::vector<Frame> frames = random_frames(200, 21);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     for (const device::Mode mode : device::kModes)
         for (const size_t burst : {1u, 33u, 100u}) {

@@ -41,7 +41,7 @@ protected:
     unsigned refuse_at_any_time(Run&& run) {
         constexpr unsigned kLatest = 300;
         unsigned refused = 0;
-        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + 3 * after) {
+        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + 5 * after) {
             emulator_.inject(GetParam(), after, kUnknownError);
             try {
                 run(std::string(GetParam()) + " " + std::to_string(after));
@@ -57,7 +57,7 @@ protected:
 };
 
 TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
-    const std::vector<test::Frame> frames = test::random_frames(600, 47);
+    const std::vector<test::Frame> frames = test::random_frames(300, 47);
     const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
     // By plain calls, by graphs, by a kernel for each NF, and by a kernel that stays.
     std::vector<exec::OffloadOptions> ways(4);
@@ -86,7 +86,7 @@ TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
         chain::LoadOptions load;
         load.device = "cuda";
         chain::Configuration configuration = chain::parse_configuration(R"(version: 1
-ports: {in: {source: {size: 200, count: 960, flows: 64}}, out: {sink: {}}}
+ports: {in: {source: {size: 200, count: 480, flows: 64}}, out: {sink: {}}}
 chains: {c: {input: in, output: out, max-batch: 51, nfs: [ipsec: {sas: [{name: tunnel, direction: out,
   spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
   cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
@@ -104,7 +104,7 @@ chains: {c: {input: in, output: out, max-batch: 51, nfs: [ipsec: {sas: [{name: t
         exec::Runtime runtime(std::move(configuration), options);
         runtime.start();
         const exec::Report report = test::end_of_run(runtime, what);
-        EXPECT_EQ(report.ports[1].counters.sent_packets, 960u) << what;
+        EXPECT_EQ(report.ports[1].counters.sent_packets, 480u) << what;
     });
 }
 
