@@ -1,4 +1,5 @@
 // millrace run: brings a configuration to work and shows what it does.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -259,6 +260,9 @@ int run(RunArguments arguments) {
     exec::RuntimeOptions options = runtime_options(arguments);
     // By this number and that of devices the runtime settles how many there are.
     const unsigned workers = workers_of(configuration, arguments.runtime.workers);
+    if (const size_t cores = arguments.runtime.cores.size(); cores > workers)
+        throw CLI::ValidationError("--cores", fmt::format("{} cores for {} worker{}; --workers says how many there are",
+                                                          cores, workers, workers == 1 ? "" : "s"));
     planned(configuration, workers);
     const auto profile = known_profile(configuration);
     nftest::CheckedRun checked(output + "/checked.pcap");

@@ -174,8 +174,9 @@ for match in ("src: §10.0.0.1/8", "vlan: §5000", "protocol: tcp, dst-port: §9
 
 # --- the command line ---
 case("--cores 9999", CHAIN, args=("--cores", "9999"), refused=1, only_run=True)
-case("a core three times", CHAIN, args=("--cores", ",".join([str(min(os.sched_getaffinity(0)))] * 3)), refused=False,
-     only_run=True)
+core = str(min(os.sched_getaffinity(0)))
+case("a core three times", CHAIN, args=("--cores", ",".join([core] * 3), "-w", "3"), refused=False, only_run=True)
+case("more cores than workers", CHAIN, args=("--cores", ",".join([core] * 3)), refused=2, only_run=True)
 case("--workers 256", CHAIN, args=("--workers", "256"), refused=False, only_run=True)
 for option in ("--json", "--verdicts", "--timeline"):
     case(option + " to a full device", CHAIN, args=(option, "/dev/full"), refused=1, only_run=True)

@@ -155,6 +155,9 @@ TEST_P(GoldenSizes, GiveTheSameAnswers) {
     std::set<uint32_t> left;
     nftest::GoldenOptions options;
     options.halves = halves(*type);
+    // Each half loads all of a large table: with the lanes that the function likes, and by its CPU half.
+    if (golden.entries >= 1000)
+        std::erase_if(options.halves, [&](const Half& half) { return half.lanes != 0 && half.lanes != type->lanes; });
     // rte_acl has no room for so many rules, and the firewall then has no CPU half.
     if (golden.nf == "firewall" && golden.size == "largest")
         std::erase_if(options.halves, [](const Half& half) { return half.lanes == 0; });
