@@ -21,8 +21,8 @@ public:
     ~Reference();
     /// Null when all is as it should be, else what is not.
     std::optional<std::string> differs(const Sample& sample);
-    /// Whether the last frame was dropped here by a chain that has state per key: what came before a packet, and when,
-    /// decides on it, too, and a sample does not show that.
+    /// Whether the last frame was dropped here by a function with state per key, or behind one: what came before a
+    /// packet, and when, decides on it, too, and a sample does not show that.
     bool dropped_by_state() const;
 
 private:

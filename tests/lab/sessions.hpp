@@ -11,6 +11,14 @@
 
 namespace millrace::lab {
 
+/// Lets a run work until its counts are so; a minute at most.
+template <class IsSo>
+inline void wait_for(const Run& run, const IsSo& is_so) {
+    for (const double end = run.elapsed() + 60; run.elapsed() < end; run.sleep(0.01))
+        if (is_so(run.counts())) return;
+    ADD_FAILURE() << "it never came to that";
+}
+
 class Sessions : public testing::Test {
 protected:
     SessionOptions options() const {
