@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "millrace/nf/flows/tcp.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/golden.hpp"
@@ -142,8 +143,78 @@ TEST_P(Conntracks, DecideTogetherOnBusyConnections) {
         const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
         expect_outcomes(given, run_on_device(device(7), chain, given.frames, 900, options));
         const uint64_t together = statistic_of(chain, "decided-together");
-        if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(together, 0u);
-        else EXPECT_GT(together, given.frames.size() / 2) << sessions << " sessions";
+        const uint64_t scanned = statistic_of(chain, "decided-by-scan");
+        if (name() == "sim" || mode() == device::Mode::persistent) {
+            EXPECT_EQ(together, 0u);
+            EXPECT_EQ(scanned, 0u);
+        } else {
+            EXPECT_GT(together, given.frames.size() / 2) << sessions << " sessions";
+            EXPECT_GT(scanned, given.frames.size() / 6) << sessions << " sessions";
+        }
+    }
+}
+
+/// Segments of few connections that lie near the edges of their windows, within and beyond.
+std::vector<Frame> segments_at_edges(unsigned connections, size_t count, unsigned seed) {
+    std::mt19937 rng(seed);
+    const auto about = [&](uint32_t most) {
+        return rng() % 8 == 0 ? static_cast<uint32_t>(rng() % most) - most / 2 : 0;
+    };
+    std::vector<nf::flows::TcpConnection> all(connections);
+    std::vector<Frame> frames;
+    while (frames.size() < count) {
+        const unsigned which = rng() % connections;
+        nf::flows::TcpConnection& connection = all[which];
+        const bool is_open = connection.peers[1].window != 0;
+        const unsigned side = is_open ? rng() % 2 : connection.peers[0].window != 0 ? 1 : 0, dice = rng() % 400;
+        const nf::flows::TcpPeer &from = connection.peers[side], &to = connection.peers[1 - side];
+        PacketSpec spec;
+        spec.ipv4.emplace();
+        spec.ipv4->src = side == 0 ? ipv4("10.0.0.1") + which : ipv4("192.0.2.1");
+        spec.ipv4->dst = side == 0 ? ipv4("192.0.2.1") : ipv4("10.0.0.1") + which;
+        spec.tcp.emplace();
+        spec.tcp->src = static_cast<uint16_t>(side == 0 ? 2000 : 80);
+        spec.tcp->dst = static_cast<uint16_t>(side == 0 ? 80 : 2000);
+        spec.tcp->flags = tcp::kAck;
+        if (!is_open || dice == 0) spec.tcp->flags = side == 0 ? tcp::kSyn : tcp::kSyn | tcp::kAck;
+        else if (dice < 3) spec.tcp->flags = tcp::kAck | (dice == 1 ? tcp::kRst : tcp::kFin);
+        if (!is_open) spec.tcp->options = {3, 3, 2, 1};
+        spec.tcp->seq = is_open ? from.end + about(4000) : 0u - static_cast<uint32_t>(rng() % 3000);
+        spec.tcp->ack = (spec.tcp->flags & tcp::kAck) == 0 ? 0 : to.end + (is_open ? about(3000) : 0);
+        spec.tcp->window = static_cast<uint16_t>(rng() % 10 == 0 ? 0 : 400 + rng() % 800);
+        spec.payload = Frame(is_open && rng() % 2 == 0 ? rng() % 700 : 0, static_cast<uint8_t>('a'));
+        frames.push_back(build(spec));
+        const Frame& made = frames.back();
+        const uint8_t* const header = made.data() + 34;
+        const auto header_bytes = static_cast<uint32_t>(header[12] >> 4) * 4;
+        bool from_originator = side == 0;
+        const nf::flows::TcpSegment segment = nf::flows::read_segment(header, header_bytes,
+                                                                      static_cast<uint32_t>(spec.payload.size()));
+        connection.take(segment, from_originator, true, true);
+        if (connection.state == nf::flows::Tcp::close && rng() % 8 == 0) connection = {};
+    }
+    return frames;
+}
+
+TEST_P(Conntracks, DecideAsTheCpuAtTheEdgesOfWindows) {
+    for (const unsigned connections : {1u, 4u, 50u}) {
+        const std::vector<Frame> frames = segments_at_edges(connections, 6000, connections);
+        exec::OffloadOptions options;
+        options.mode = mode();
+        const auto on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu"),
+                   chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+        const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
+        expect_equal(expected, run_on_device(device(8), chain, frames, 900, options), name());
+        size_t valid = 0, invalid = 0;
+        for (const auto& outcome : expected.outcomes) {
+            valid += outcome.visits[0].decision.outcome == kEstablished ? 1 : 0;
+            invalid += outcome.visits[0].decision.outcome == kInvalid ? 1 : 0;
+        }
+        EXPECT_GT(valid, frames.size() / 3) << connections;
+        EXPECT_GT(invalid, frames.size() / 50) << connections;
+        const uint64_t scanned = statistic_of(chain, "decided-by-scan");
+        if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(scanned, 0u);
+        else EXPECT_GT(scanned, frames.size() / 10) << connections;
     }
 }
 

@@ -29,8 +29,8 @@ struct Tally {
         uint32_t counts_all;
     };
 
-    /// Ports that ask for something.
-    static constexpr uint16_t kLook = 1, kEnd = 2, kShort = 3, kQuiet = 4;
+    /// Ports that ask for something; kScanned: to be decided on in one pass with its neighbours, if that can be.
+    static constexpr uint16_t kLook = 1, kEnd = 2, kShort = 3, kQuiet = 4, kScanned = 5;
     static constexpr uint64_t kShortNs = 5'000;
 
     MILLRACE_DEVICE static nf::Lookup key(const Packet& packet, const Tables&, Source& key) {
@@ -56,6 +56,34 @@ struct Tally {
         entry.remove();
         return {static_cast<uint32_t>(entry->tally.packets), outcome};
     }
+
+    /// What packets to port kScanned do: one after the other they make `last` now this, now that, and all together
+    /// factor * last + term.
+    struct Effect {
+        uint32_t factor = 1, term = 0, packets = 0;
+
+        MILLRACE_DEVICE static bool by(const Packet& packet, const Seen&, Effect& effect) {
+            effect = {31, packet.l4_src_port(), 1};
+            return packet.l4_dst_port() == kScanned;
+        }
+        /// Some packets want to be decided on otherwise, by what they find.
+        MILLRACE_DEVICE bool lets(const Packet&, const Seen& seen) const {
+            return (seen.last * factor + term) % 64 != 7;
+        }
+        MILLRACE_DEVICE void append(const Effect& next) {
+            factor = factor * next.factor & 0xffff;
+            term = (term * next.factor + next.term) & 0xffff;
+            packets += next.packets;
+        }
+        MILLRACE_DEVICE void apply(Seen& seen) const {
+            seen.last = (seen.last * factor + term) & 0xffff;
+            seen.tally.packets += packets;
+        }
+        MILLRACE_DEVICE static uint64_t kept_ns(const Tables& tables, const Source&, const Seen&) {
+            return tables.state.timeout_ns;
+        }
+        MILLRACE_DEVICE static Decision decide(const Packet&, const Seen& seen) { return {seen.last, kKnown}; }
+    };
 };
 
 }  // namespace millrace::test

@@ -154,6 +154,36 @@ TEST_P(StateOnDevices, IsDecidedOnTogetherWhereMuchChanges) {
     }
 }
 
+/// What each packet does to its key's entry can be put together with what its neighbours do.
+TEST_P(StateOnDevices, IsDecidedOnInOnePassWhereEffectsAreKnown) {
+    for (const uint32_t keys : {1u, 2u, 9u, 60u}) {
+        for (const size_t size : {31u, 32u, 33u, 255u, 256u, 257u, 5000u}) {
+            std::mt19937 rng(keys);
+            TallyModel model(400'000);
+            Given given;
+            for (size_t i = 0; i < size; ++i) {
+                const uint32_t key = i % 40 < 8 ? rng() % keys : static_cast<uint32_t>(i) / 8 % keys,
+                               dice = rng() % 500;
+                const uint16_t port = dice < 5 ? static_cast<uint16_t>(dice) : Tally::kScanned;
+                given.frames.push_back(keyed_frame(key + 1, i, port));
+                given.expected.push_back(model.next(key + 1, port));
+            }
+            const auto chain = tally_chain("timeout: 400us", name());
+            exec::OffloadOptions options;
+            options.mode = mode();
+            expect_decisions(given.expected, run_on_device(device(keys), chain, given.frames, 700, options));
+            const uint64_t scanned = tally_of(chain).statistic("decided-by-scan");
+            const bool has_scans = name() != "sim" && mode() != device::Mode::persistent;
+            if (!has_scans) {
+                EXPECT_EQ(scanned, 0u);
+            } else if (size == 5000) {
+                EXPECT_GT(scanned, size / 3) << keys << " keys";
+            }
+            EXPECT_LE(scanned, tally_of(chain).statistic("decided-together"));
+        }
+    }
+}
+
 TEST_P(StateOnDevices, IsCounted) {
     const Given given = make_packets(Keys::thousand, 3000, 1'000'000'000, 6);
     const auto chain = tally_chain("timeout: 1s", name());

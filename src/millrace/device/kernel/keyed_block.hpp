@@ -252,8 +252,8 @@ MILLRACE_DEVICE void run_together(const BatchView& batch, uint32_t* counts, cons
         Decision decision{};
         uint32_t decided = 0;
         if (__syncthreads_count(has_peers) != 0) {
-            decided = ahead.decide_together(has_peers ? &batch.packets[i] : nullptr, nodes.tables, wanted,
-                                            has_peers ? wanted_at(head) : wanted, head, end,
+            decided = ahead.decide_together(waits ? &batch.packets[i] : nullptr, nodes.tables, wanted,
+                                            waits ? wanted_at(head) : wanted, head, end,
                                             static_cast<uint32_t>(batch.sequence), &decision);
             together += waits && threadIdx.x < head + decided ? 1 : 0;
         }

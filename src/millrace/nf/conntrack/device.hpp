@@ -1,37 +1,10 @@
 // Connection tracking: finds the connection of a packet, follows its state, and says what the packet is to it.
 #pragma once
 
-#include "millrace/nf/flows/flow_key.hpp"
-#include "millrace/nf/flows/tcp.hpp"
+#include "millrace/nf/conntrack/flow.hpp"
 #include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::conntrack {
-
-using flows::FlowKey;
-
-struct Flow {
-    flows::TcpConnection tcp;
-    uint8_t low_began;  ///< the originator is FlowKey::low
-    uint8_t answered;   ///< packets have come from both ends
-    uint8_t reserved[2];
-    uint64_t begun_ns;
-    /// By whether they are the originator's (0) or the other's.
-    struct Tally {
-        uint64_t packets[2], bytes[2];
-    } tally;
-};
-static_assert(sizeof(Flow) % 8 == 0);
-
-/// How long a connection is remembered, by kind: TCP's by state, then the others.
-enum class Kept : uint8_t { tcp, udp = flows::kTcpStates, udp_answered, icmp, other, count };
-inline constexpr unsigned kKept = static_cast<unsigned>(Kept::count);
-MILLRACE_DEVICE Kept kept_of(uint32_t protocol, const Flow& flow) {
-    const bool icmp = protocol == ip::kProtocolIcmp || protocol == ip::kProtocolIcmpv6;
-    return protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp.state)
-           : protocol == ip::kProtocolUdp ? (flow.answered != 0 ? Kept::udp_answered : Kept::udp)
-           : icmp                         ? Kept::icmp
-                                          : Kept::other;
-}
 
 struct Conntrack {
     enum Outcome : uint32_t { kNew, kEstablished, kRelated, kInvalid, kUntracked, kFull };
@@ -67,19 +40,64 @@ struct Conntrack {
         return noted.named.lookup;
     }
 
+    /// What a packet does to its connection, if it does no more than that (nf/state/prefix_scan.hpp).
+    struct Effect {
+        flows::TcpRaised raised;
+        uint32_t packets[2], bytes[2];  ///< as of the tally, up to some thousand packets
+
+        MILLRACE_DEVICE static bool by(const Packet& packet, const Noted& noted, const Flow& flow, Effect& effect) {
+            constexpr uint32_t kMaxBytes = 1 << 20;
+            const bool from_originator = (flow.low_began != 0) == noted.named.from_low;
+            const uint32_t side = from_originator ? 0 : 1, bytes = packet.wire_bytes();
+            if (!packet.layers().is_tcp() || noted.named.is_error || (flow.answered == 0 && !from_originator) ||
+                bytes > kMaxBytes)
+                return false;
+            effect.packets[side] = packet.wire_frames();
+            effect.bytes[side] = bytes;
+            return flows::TcpRaised::by(noted.segment, flow.tcp, from_originator, effect.raised);
+        }
+        MILLRACE_DEVICE bool lets(const Packet&, const Noted& noted, const Flow& flow) const {
+            return raised.lets(noted.segment, flow.tcp, (flow.low_began != 0) == noted.named.from_low);
+        }
+        MILLRACE_DEVICE void append(const Effect& next) {
+            raised.append(next.raised);
+            for (uint32_t side = 0; side < 2; ++side) {
+                packets[side] += next.packets[side];
+                bytes[side] += next.bytes[side];
+            }
+        }
+        MILLRACE_DEVICE void apply(Flow& flow) const {
+            raised.apply(flow.tcp);
+            for (uint32_t side = 0; side < 2; ++side) {
+                flow.tally.packets[side] += packets[side];
+                flow.tally.bytes[side] += bytes[side];
+            }
+        }
+        MILLRACE_DEVICE static uint64_t kept_ns(const Tables& tables, const FlowKey& key, const Flow& flow) {
+            return tables.kept_ns[static_cast<uint32_t>(kept_of(key.kind & 0xff, flow))];
+        }
+        MILLRACE_DEVICE static Decision decide(Packet& packet, const Flow& flow) {
+            return decision_of(packet, outcome_of(flow));
+        }
+    };
+
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry,
                                             const FlowKey& key, const Noted& noted) {
         const Outcome outcome = entry                                ? follow(packet, tables, noted, key, entry)
                                 : entry.refused()                    ? kFull
                                 : noted.named.lookup == Lookup::none ? kUntracked
                                                                      : kInvalid;
+        return decision_of(packet, outcome);
+    }
+
+private:
+    MILLRACE_DEVICE static Outcome outcome_of(const Flow& flow) { return flow.answered != 0 ? kEstablished : kNew; }
+    MILLRACE_DEVICE static Decision decision_of(Packet& packet, Outcome outcome) {
         constexpr Connection kConnections[] = {Connection::opening, Connection::established, Connection::related,
                                                Connection::invalid, Connection::untracked,   Connection::invalid};
         packet.set_connection(kConnections[outcome]);
         return {kNoDetail, outcome};
     }
-
-private:
     MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const Noted& noted,
                                           const FlowKey& key, const KeyedEntry<Flow>& entry) {
         Flow& flow = *entry;
@@ -99,11 +117,9 @@ private:
             return kInvalid;
         }
         if (!from_originator) flow.answered = 1;
-        const uint32_t side = from_originator ? 0 : 1;
-        flow.tally.packets[side] += packet.wire_frames();
-        flow.tally.bytes[side] += packet.wire_bytes();
-        keep(tables, flow, key, entry);
-        return flow.answered != 0 ? kEstablished : kNew;
+        flow.tally.add(from_originator, packet.wire_frames(), packet.wire_bytes());
+        entry.expire_after(Effect::kept_ns(tables, key, flow));
+        return outcome_of(flow);
     }
 
     /// False: the segment is none of the connection's.
@@ -119,12 +135,6 @@ private:
             flow.tally = {};
         }
         return taken != flows::Taken::invalid;
-    }
-
-    /// Sets the time-out that the connection's state has.
-    MILLRACE_DEVICE static void keep(const Tables& tables, const Flow& flow, const FlowKey& key,
-                                     const KeyedEntry<Flow>& entry) {
-        entry.expire_after(tables.kept_ns[static_cast<uint32_t>(kept_of(key.kind & 0xff, flow))]);
     }
 };
 

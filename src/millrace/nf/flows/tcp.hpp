@@ -62,6 +62,16 @@ MILLRACE_DEVICE TcpSegment read_segment(const uint8_t* header, uint32_t header_b
     return segment;
 }
 
+/// Whether a segment's numbers lie in the windows. One without an acknowledgement has the receiver's end in its place.
+MILLRACE_DEVICE bool is_in_windows(const TcpSegment& segment, const TcpPeer& sender, const TcpPeer& receiver) {
+    constexpr uint32_t kLateAck = 66000;
+    const bool i = !is_behind(segment.seq, sender.max_end);
+    const bool ii = receiver.window == 0 || is_behind(segment.end, sender.end - receiver.window - 1);
+    const bool iii = !is_behind(segment.sack, receiver.end);
+    const bool iv = is_behind(segment.sack, receiver.end - larger(sender.window, kLateAck) - 1);
+    return i && ii && iii && iv;
+}
+
 /// Takes a segment in: false, and nothing changed, when its numbers lie outside of the windows.
 MILLRACE_DEVICE bool take_segment(TcpSegment segment, Tcp state, bool from_originator, TcpPeer& sender,
                                   TcpPeer& receiver) {
@@ -87,12 +97,7 @@ MILLRACE_DEVICE bool take_segment(TcpSegment segment, Tcp state, bool from_origi
     if (!ack || (segment.has(tcp::kRst) && segment.ack == 0)) segment.ack = segment.sack = receiver.end;
     // An answer to a SYN may have no number of its own.
     if (segment.has(tcp::kRst) && segment.seq == 0 && state == Tcp::syn_sent) segment.seq = segment.end = sender.end;
-    constexpr uint32_t kLateAck = 66000;
-    const bool i = !is_behind(segment.seq, sender.max_end);
-    const bool ii = receiver.window == 0 || is_behind(segment.end, sender.end - receiver.window - 1);
-    const bool iii = !is_behind(segment.sack, receiver.end);
-    const bool iv = is_behind(segment.sack, receiver.end - larger(sender.window, kLateAck) - 1);
-    if (!(i && ii && iii && iv)) {
+    if (!is_in_windows(segment, sender, receiver)) {
         sender = old_sender;
         receiver = old_receiver;
         return false;
@@ -163,13 +168,71 @@ struct TcpConnection {
             peers[0] = peers[1] = {};
             was_picked_up = 0;
         }
-        const uint32_t side = from_originator ? 0 : 1;
-        if (!take_segment(segment, step.reopens ? Tcp::none : state, from_originator, peers[side], peers[1 - side]) &&
-            checks_window && was_picked_up == 0)
+        // By values: a GPU keeps what no index picks in registers.
+        TcpPeer sender = from_originator ? peers[0] : peers[1], receiver = from_originator ? peers[1] : peers[0];
+        if (take_segment(segment, step.reopens ? Tcp::none : state, from_originator, sender, receiver)) {
+            peers[0] = from_originator ? sender : receiver;
+            peers[1] = from_originator ? receiver : sender;
+        } else if (checks_window && was_picked_up == 0) {
             return Taken::invalid;
+        }
         if (state == Tcp::none) was_picked_up = segment.has(tcp::kSyn) ? 0 : 1;
         state = step.next;
         return step.reopens ? Taken::reopens : Taken::valid;
+    }
+};
+
+/// What segments do to a connection whose state they leave as it is: they raise words of it, and do no more. What some
+/// do one after the other is the highest of what each does, whatever the connection was before. TcpRaised{}: nothing.
+struct TcpRaised {
+    /// By whether it is the originator's (0) or the other's: how far above what it was.
+    int32_t end[2], max_end[2];
+    uint32_t window[2];  ///< at least that
+
+    /// What a segment does, if it is valid; false: something else.
+    MILLRACE_DEVICE static bool by(const TcpSegment& segment, const TcpConnection& connection, bool from_originator,
+                                   TcpRaised& raised) {
+        const TcpStep step = step_of(connection.state, segment.flags, from_originator, false);
+        const uint32_t from = from_originator ? 0 : 1;
+        const TcpPeer &sender = connection.peers[from], &receiver = connection.peers[1 - from];
+        if (!step.valid || step.reopens || step.next != connection.state || connection.state == Tcp::none ||
+            segment.has(tcp::kSyn) || segment.has(tcp::kRst) || sender.window == 0 || receiver.window == 0)
+            return false;
+        const uint32_t window = segment.window << sender.scale;
+        const auto end = static_cast<int32_t>(segment.end - sender.end);
+        const auto max_end = static_cast<int32_t>(segment.sack + larger(window, 1u) - receiver.max_end);
+        // Numbers of a connection are compared modulo 2^32.
+        constexpr int32_t kFar = 1 << 30;
+        if (end >= kFar || end <= -kFar || max_end >= kFar || max_end <= -kFar) return false;
+        raised.end[from] = larger(end, 0);
+        raised.max_end[1 - from] = larger(max_end, 0);
+        raised.window[from] = window + (segment.sack - segment.ack);
+        return true;
+    }
+    /// Whether a segment, for which `by` says so, is valid behind others that have done this to `connection`, and does
+    /// no more then.
+    MILLRACE_DEVICE bool lets(const TcpSegment& segment, const TcpConnection& connection, bool from_originator) const {
+        TcpConnection now = connection;
+        apply(now);
+        const uint32_t from = from_originator ? 0 : 1;
+        const TcpPeer &sender = now.peers[from], &receiver = now.peers[1 - from];
+        return is_in_windows(segment, sender, receiver) && !is_behind(segment.end, sender.max_end);
+    }
+    /// Does what `next` does as well, behind this.
+    MILLRACE_DEVICE void append(const TcpRaised& next) {
+        for (uint32_t side = 0; side < 2; ++side) {
+            end[side] = larger(end[side], next.end[side]);
+            max_end[side] = larger(max_end[side], next.max_end[side]);
+            window[side] = larger(window[side], next.window[side]);
+        }
+    }
+    MILLRACE_DEVICE void apply(TcpConnection& connection) const {
+        for (uint32_t side = 0; side < 2; ++side) {
+            TcpPeer& peer = connection.peers[side];
+            peer.end += static_cast<uint32_t>(end[side]);
+            peer.max_end += static_cast<uint32_t>(max_end[side]);
+            peer.window = larger(peer.window, window[side]);
+        }
     }
 };
 

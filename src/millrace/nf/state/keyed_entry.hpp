@@ -27,8 +27,20 @@ enum class Ended : uint32_t {
 };
 
 /// What is counted of a table; `cursor` is where the next sweep goes on. Packets that a GPU has decided on `ahead` of
-/// sequence (ahead.hpp), and in sequence, `together` with others of their key (together.hpp).
-enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, ahead, together, count };
+/// sequence (ahead.hpp), and in sequence, `together` with others of their key (together.hpp), of these in one pass,
+/// `scanned` (prefix_scan.hpp).
+enum class KeyedCount : uint32_t {
+    created,
+    expired,
+    removed,
+    evicted,
+    refused,
+    cursor,
+    ahead,
+    together,
+    scanned,
+    count
+};
 
 /// The state of a packet's key, while the packet is decided on.
 template <class T>

@@ -57,6 +57,7 @@ std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uin
         {"decided-ahead", of(KeyedCount::ahead), "packets that a GPU has decided on ahead of sequence"},
         {"decided-together", of(KeyedCount::together),
          "packets that a GPU has decided on together with others of their key"},
+        {"decided-by-scan", of(KeyedCount::scanned), "of these, packets that it has decided on in one pass"},
     };
 }
 

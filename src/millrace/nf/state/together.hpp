@@ -14,7 +14,7 @@
 // count whose guess is right.
 #pragma once
 
-#include "millrace/nf/state/ahead.hpp"
+#include "millrace/nf/state/prefix_scan.hpp"
 
 #if MILLRACE_GPU
 
@@ -32,26 +32,32 @@ public:
     /// one included, in order of arrival; `first` is what the first of them wants, `wanted` what this one does. A
     /// thread without a packet has null. Returns how many packets of the key have been decided on, from the first one
     /// on; their threads have `decision`, and the entry is written down for batch `number`, for all threads behind the
-    /// next barrier. 0: the first one has no entry, or it has timed out; it must be decided on by itself. All threads
-    /// of the block come together.
+    /// next barrier. 0: the first one has no entry, or it has timed out, or it is alone; it must be decided on by
+    /// itself. All threads of the block come together.
     MILLRACE_DEVICE static uint32_t decide(Packet* packet, const typename Nf::Tables& tables,
                                            const WantedAhead<Nf>* wanted, const WantedAhead<Nf>* first, uint32_t head,
                                            uint32_t end, uint32_t number, Decision& decision) {
         const State& state = tables.state;
+        const bool is_alone = end - head == 1;
         uint64_t place = State::kNoPlace;
-        if (packet != nullptr && first->lookup != Lookup::none) place = state.place_of(first->key, first->hash);
+        if (packet != nullptr && first->lookup != Lookup::none && (HasEffects<Nf> || !is_alone))
+            place = state.place_of(first->key, first->hash);
         const bool has_place = place != State::kNoPlace;
         // Another key of the bucket, which is rare, ends the run.
         const bool has_key = has_place && KeyWords<typename State::Key>::same(wanted->key, first->key);
         const uint64_t now = has_key ? packet->time_ns() : 0;
         const Run run(has_place ? head : threadIdx.x, has_place ? end : threadIdx.x + 1);
+        uint32_t decided = 0;
+        if constexpr (HasEffects<Nf>)
+            decided = PrefixScan<Nf>::decide(packet, tables, wanted, run, place, has_key, number, decision);
+        const bool is_guessed = has_place && decided == 0 && !is_alone;
+        if (__syncthreads_count(is_guessed) == 0) return decided;
 
         Left found{}, before, after;
-        if (has_place) found.set(state.entries[place].value, state.deadlines[place]);
+        if (is_guessed) found.set(state.entries[place].value, state.deadlines[place]);
         for (uint32_t w = 0; w < kWords; ++w) before.words[w] = after.words[w] = found.words[w];
-        bool is_settled = !has_place, is_off = has_place, has_ended = false;
+        bool is_settled = !is_guessed, is_off = is_guessed, has_ended = false;
         uint32_t changed = 0, touched = 0;  // bits of words: by this packet; by any of the warp's, ever
-        uint32_t decided = 0;
         for (uint32_t round = 1; round <= kMaxRounds; ++round) {
             if (is_off) {
                 for (uint32_t w = 0; w < kWords; ++w) after.words[w] = before.words[w];
@@ -65,8 +71,8 @@ public:
             const bool counts = !is_settled && (round % kBetweenRestarts != 0 || threadIdx.x <= run.head + decided);
             is_off = run.guess_next(is_settled, counts, changed, touched, found, before, after);
             // Whatever a value's padding says, so many are right.
-            run.publish(!is_settled && (is_off || !counts) && threadIdx.x >= run.head + round,
-                        !is_settled && (!has_key || has_ended));
+            run.publish(!is_settled && (is_off || !counts) && threadIdx.x >= run.head + round, shared().wrong);
+            run.publish(!is_settled && (!has_key || has_ended), shared().stops);
             __syncthreads();
             if (!is_settled) {
                 const uint32_t wrong = run.first_of(shared().wrong), stop = run.first_of(shared().stops);
@@ -77,7 +83,7 @@ public:
             if (__syncthreads_count(!is_settled) == 0) break;
         }
 
-        if (threadIdx.x >= run.head + decided) return decided;
+        if (!is_guessed || threadIdx.x >= run.head + decided) return decided;
         const uint32_t deciding = ((1u << kValueWords) - 1) & ~bits_of<Tally>();
         if ((changed & deciding) != 0) state.entries[place].changed = number;
         if (threadIdx.x + 1 == run.head + decided) write_down(state, place, after, now);
@@ -89,7 +95,6 @@ private:
     static constexpr uint32_t kMaxRounds = 32;
     static constexpr uint32_t kBetweenRestarts = 6;  ///< with 4 or 5 there are hardly more rounds, with 3 up to five
                                                      ///< times
-    static constexpr uint32_t kAll = 0xffffffff, kWarps = 8;
 
     static constexpr uint32_t kValueWords = sizeof(Value) / sizeof(uint32_t), kDeadline = (kValueWords + 1) / 2 * 2,
                               kWords = kDeadline + 2;
@@ -146,56 +151,16 @@ private:
 
     /// What warps tell each other.
     struct Shared {
-        uint32_t left[kWarps][kWords];
-        uint64_t added[kWarps][kSums + 1];
-        uint32_t written[kWarps], wrong[kWarps], stops[kWarps];
+        uint32_t left[KeyRun::kWarps][kWords];
+        uint64_t added[KeyRun::kWarps][kSums + 1];
+        uint32_t written[KeyRun::kWarps], wrong[KeyRun::kWarps], stops[KeyRun::kWarps];
     };
     MILLRACE_DEVICE static Shared& shared() {
         __shared__ Shared own;
         return own;
     }
-    MILLRACE_DEVICE static uint32_t lowest(uint32_t bits) {
-        return static_cast<uint32_t>(__ffs(static_cast<int>(bits))) - 1;
-    }
-    MILLRACE_DEVICE static uint32_t highest(uint32_t bits) {
-        return 31 - static_cast<uint32_t>(__clz(static_cast<int>(bits)));
-    }
-    /// The threads with packets of this one's key, and the lanes of its warp among them.
-    struct Run {
-        uint32_t head, end;
-        uint32_t warp, lane;     ///< of the thread
-        uint32_t first_lane;     ///< of the warp, that has the key
-        uint32_t below;          ///< lanes with the key, below this one
-        bool from_before;        ///< it begins in a warp before
-        bool goes_on;            ///< that of the last lane does, in the next warp
-        uint32_t of_last;        ///< lanes of the last lane's
-        uint32_t warp_of_first;  ///< where the first lane's begins
-
-        MILLRACE_DEVICE Run(uint32_t from, uint32_t to)
-            : head(from), end(to), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
-            from_before = head < warp * 32;
-            first_lane = from_before ? 0 : head - warp * 32;
-            below = ((1u << lane) - 1) & ~((1u << first_lane) - 1);
-            goes_on = __shfl_sync(kAll, end, 31) > warp * 32 + 32;
-            of_last = ~((1u << __shfl_sync(kAll, first_lane, 31)) - 1);
-            warp_of_first = smaller(__shfl_sync(kAll, head, 0) / 32, warp);
-        }
-        /// `is_wrong`: the thread's guess; `stops`: the run ends before its packet.
-        MILLRACE_DEVICE void publish(bool is_wrong, bool stops) const {
-            const uint32_t wrong = __ballot_sync(kAll, is_wrong), stop = __ballot_sync(kAll, stops);
-            if (lane != 0) return;
-            shared().wrong[warp] = wrong;
-            shared().stops[warp] = stop;
-        }
-        /// The first of these threads whose bit is set, a word for each warp; or their end.
-        MILLRACE_DEVICE uint32_t first_of(const uint32_t* of_warps) const {
-            for (uint32_t w = head / 32; w * 32 < end; ++w) {
-                const uint32_t bits = of_warps[w] & (w == head / 32 ? kAll << head % 32 : kAll);
-                if (bits != 0) return smaller(w * 32 + lowest(bits), end);
-            }
-            return end;
-        }
-
+    struct Run : KeyRun {
+        using KeyRun::KeyRun;
         /// Makes `before` of what was `found` and what all that count have left, `after`: the next guess. Whether it is
         /// another than it was.
         MILLRACE_DEVICE bool guess_next(bool is_settled, bool counts, uint32_t changed, uint32_t& touched,
