@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "support/resident_memory.hpp"
+
 namespace millrace::test {
 namespace {
 
@@ -30,6 +32,31 @@ TEST(LargePages, BeginsOnALargePageWhenItFillsOne) {
         expect_usable<uint16_t>(count, true);
     expect_usable<uint32_t>(kEntries / 2 - 1, false);
     expect_usable<uint32_t>(kEntries, true);
+}
+
+TEST(ZeroPages, TakeNoMemoryUntilTheyAreTouched) {
+    constexpr int64_t kEntries = int64_t{64} << 20;  // 512 MiB
+    const int64_t before = resident_bytes();
+    ZeroPageVector<uint64_t> table(kEntries);
+    EXPECT_LT(resident_bytes(), before + kEntries);
+    table[kEntries / 2] = 7;
+    EXPECT_LT(resident_bytes(), before + kEntries);
+    EXPECT_EQ(table[kEntries - 1], 0u);
+    EXPECT_EQ(table[kEntries / 2], 7u);
+}
+
+TEST(ZeroPages, ArePresentWhereThatIsAskedFor) {
+    for (const size_t entries : {size_t{1}, size_t{5'000}, size_t{30'000'001}}) {
+        const int64_t before = resident_bytes();
+        ZeroPageVector<uint64_t> table(entries);
+        table[entries / 2] = 7;
+        make_present(table.data(), table.size() * sizeof table[0]);
+        if (entries > 1'000'000) {
+            EXPECT_GT(resident_bytes(), before + static_cast<int64_t>(entries * sizeof table[0] / 10 * 9));
+        }
+        EXPECT_EQ(std::ranges::count(table, 0u), static_cast<ptrdiff_t>(entries - 1));
+        EXPECT_EQ(table[entries / 2], 7u) << "what it holds stays";
+    }
 }
 
 TEST(LargePages, MovesItsContentWhenItGrows) {

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace millrace {
@@ -20,7 +22,7 @@ struct LargePageAllocator {
     LargePageAllocator(const LargePageAllocator<Other>&) {}
 
     T* allocate(size_t count) {
-        if (count * sizeof(T) < kLargePage) return static_cast<T*>(::operator new(count * sizeof(T), kLine));
+        if (!is_mapped(count)) return static_cast<T*>(::operator new(count * sizeof(T), kLine));
         // A map of its own: what the heap gives again has small pages already. And from a large page's border on, or
         // the first rows, the busiest, would lie on small ones.
         const size_t bytes = mapped_bytes(count);
@@ -34,10 +36,13 @@ struct LargePageAllocator {
         return reinterpret_cast<T*>(memory);
     }
     void deallocate(T* memory, size_t count) {
-        if (count * sizeof(T) < kLargePage) ::operator delete(memory, kLine);
+        if (!is_mapped(count)) ::operator delete(memory, kLine);
         else munmap(memory, mapped_bytes(count));
     }
     friend bool operator==(const LargePageAllocator&, const LargePageAllocator&) { return true; }
+
+protected:
+    static constexpr bool is_mapped(size_t count) { return count * sizeof(T) >= kLargePage; }
 
 private:
     static constexpr size_t kLargePage = size_t{2} << 20;
@@ -47,5 +52,31 @@ private:
 
 template <class T>
 using LargePageVector = std::vector<T, LargePageAllocator<T>>;
+
+/// The same with elements that are made of zeros, as the system gives them: it gives a page when that is first touched,
+/// so that a table which nobody uses takes no time and no memory. Such a vector may be made, read and written, but not
+/// grow or shrink.
+template <class T>
+struct ZeroPageAllocator : LargePageAllocator<T> {
+    static_assert(std::is_trivially_copyable_v<T>);
+    using value_type = T;
+    ZeroPageAllocator() = default;
+    template <class Other>
+    ZeroPageAllocator(const ZeroPageAllocator<Other>&) {}
+
+    T* allocate(size_t count) {
+        T* const memory = LargePageAllocator<T>::allocate(count);
+        if (!LargePageAllocator<T>::is_mapped(count)) std::memset(static_cast<void*>(memory), 0, count * sizeof(T));
+        return memory;
+    }
+    /// An element of zeros is there already.
+    void construct(T*) noexcept {}
+};
+template <class T>
+using ZeroPageVector = std::vector<T, ZeroPageAllocator<T>>;
+
+/// Has the system give all of this memory now, and not where it is first touched; several threads share the work. What
+/// it holds stays. Where there is not enough, the program ends as it would later.
+void make_present(void* memory, size_t bytes);
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "millrace/base/files/output_file.hpp"
+#include "millrace/base/large_pages.hpp"
 #include "millrace/base/running.hpp"
 #include "millrace/chain/classification/classified.hpp"
 #include "millrace/chain/equal_functions.hpp"
@@ -273,6 +274,7 @@ private:
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
         check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
         node.nf = make_nf(program, node, *options, siblings);
+        make_state_present(*node.nf);
         node.type = &nf::type_of(*node.type, *node.nf);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");
@@ -299,6 +301,13 @@ private:
         std::shared_ptr<nf::NetworkFunction> made = node.type->create(options, environment);
         if (first == nullptr) first = made;
         return made;
+    }
+
+    /// Where the CPU runs a function, its packets are not to wait for memory.
+    void make_state_present(const nf::NetworkFunction& made) const {
+        if (!options_.live || result_.device.find("cpu") == std::string::npos) return;
+        for (const nf::Image::Array& array : made.image().arrays())
+            if (array.resident) make_present(const_cast<void*>(array.data), array.bytes);
     }
 
     void connect(Program& program, size_t index, const std::optional<Config>& on) {

@@ -1,23 +1,13 @@
 // Many routers take memory for the routes that they have.
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <unistd.h>
 
 #include "millrace/nf/router/routes.hpp"
 #include "nf/router/reference.hpp"
 #include "support/nf_runner.hpp"
+#include "support/resident_memory.hpp"
 
 namespace millrace::test {
 namespace {
-
-/// What the process has in memory, without what it has given up.
-int64_t resident_bytes() {
-    malloc_trim(0);
-    std::ifstream file("/proc/self/statm");
-    int64_t all = 0, resident = 0;
-    file >> all >> resident;
-    return resident * sysconf(_SC_PAGESIZE);
-}
 
 /// So many random routes of IPv4 and a quarter as many of IPv6, written to a file.
 std::string options_of(Rng& rng, size_t count) {

@@ -8,6 +8,7 @@
 #include "millrace/device/sim/sim_device.hpp"
 #include "nf/state/tally.hpp"
 #include "support/devices.hpp"
+#include "support/resident_memory.hpp"
 
 namespace millrace::test {
 namespace {
@@ -182,6 +183,14 @@ TEST_P(StateOnDevices, IsDecidedOnInOnePassWhereEffectsAreKnown) {
             EXPECT_LE(scanned, tally_of(chain).statistic("decided-together"));
         }
     }
+}
+
+/// 16 Mi keys, as many as there can be: who checks a configuration needs no memory for them.
+TEST(StatePerKey, TakesNoMemoryBeforePacketsFlow) {
+    const int64_t before = resident_bytes();
+    const auto chain = tally_chain("max-keys: 16Mi", "cpu");
+    EXPECT_GT(tally_of(chain).image().array_bytes(), uint64_t{1} << 30);
+    EXPECT_LT(resident_bytes(), before + (int64_t{64} << 20));
 }
 
 TEST_P(StateOnDevices, IsCounted) {

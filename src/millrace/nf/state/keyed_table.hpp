@@ -59,9 +59,9 @@ public:
         memory_ = std::make_shared<Memory>();
         memory_->seed = keyed_seed(environment.live);
         const size_t entries = size_t{buckets_} * State::kWays;
-        memory_->tags = std::make_shared<LargePageVector<uint32_t>>(entries);
-        memory_->deadlines = std::make_shared<LargePageVector<uint64_t>>(entries);
-        memory_->entries = std::make_shared<LargePageVector<Entry>>(entries);
+        memory_->tags = std::make_shared<ZeroPageVector<uint32_t>>(entries);
+        memory_->deadlines = std::make_shared<ZeroPageVector<uint64_t>>(entries);
+        memory_->entries = std::make_shared<ZeroPageVector<Entry>>(entries);
         memory_->counts = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(KeyedCount::count));
         if (previous != nullptr) memory_->lost = previous->memory_->lost + previous->entries();
     }
@@ -179,9 +179,9 @@ private:
     struct Memory {
         uint64_t seed = 0, lost = 0;
         std::atomic<bool> given_up{false};
-        std::shared_ptr<LargePageVector<uint32_t>> tags;
-        std::shared_ptr<LargePageVector<uint64_t>> deadlines;
-        std::shared_ptr<LargePageVector<Entry>> entries;
+        std::shared_ptr<ZeroPageVector<uint32_t>> tags;
+        std::shared_ptr<ZeroPageVector<uint64_t>> deadlines;
+        std::shared_ptr<ZeroPageVector<Entry>> entries;
         std::shared_ptr<std::vector<uint64_t>> counts;
     };
     const KeyedOptions options_;
