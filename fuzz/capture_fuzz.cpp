@@ -1,9 +1,12 @@
 // Any bytes as a capture: the reader ends, stays in its bounds, and its records can become Ethernet frames.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace capture_fuzz {
+
+MILLRACE_FUZZER(capture)(const uint8_t* data, size_t size) {
     using namespace millrace;
     try {
         io::CaptureReader reader({data, size}, "fuzz");
@@ -28,3 +31,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     return 0;
 }
+
+}  // namespace capture_fuzz

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "lab/compared/comparison.hpp"
 #include "millrace/chain/frames/whole_frames.hpp"
 #include "millrace/base/eal.hpp"
@@ -23,7 +24,7 @@
 #include "millrace/io/metadata.hpp"
 #include "millrace/io/memory/pool.hpp"
 
-namespace {
+namespace chain_fuzz {
 
 using namespace millrace;
 
@@ -235,9 +236,7 @@ struct Gateways {
     }
 };
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(chain)(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
     pool();
     static Gateways& gateways = *new Gateways;
@@ -256,3 +255,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (engine.failed_over()) std::abort();
     return 0;
 }
+
+}  // namespace chain_fuzz

@@ -2,14 +2,15 @@
 // engine finds.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
 #include "millrace/packet/lanes.hpp"
 
+namespace classbench_fuzz {
+
 using namespace millrace;
 using namespace millrace::nf::classify;
-
-namespace {
 
 /// The header at the low end of a box.
 HeaderKey first_of(const Box& box) {
@@ -42,9 +43,7 @@ void check(const RuleSet& rules, Engine engine) {
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(classbench)(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
     const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
     RuleSet rules;
@@ -59,3 +58,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         check(rules, engine);
     return 0;
 }
+
+}  // namespace classbench_fuzz

@@ -2,12 +2,13 @@
 #include <functional>
 #include <string>
 
+#include "fuzz/entry.hpp"
 #include "millrace/base/text/config.hpp"
+
+namespace config_fuzz {
 
 using millrace::Config;
 using millrace::ConfigError;
-
-namespace {
 
 void refuse_or_not(const std::function<void()>& read) {
     try {
@@ -37,10 +38,10 @@ void walk(const Config& node, int depth) {
     });
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(config)(const uint8_t* data, size_t size) {
     if (size > 4096) return 0;
     refuse_or_not([&] { walk(Config::parse(std::string(reinterpret_cast<const char*>(data), size)), 0); });
     return 0;
 }
+
+}  // namespace config_fuzz

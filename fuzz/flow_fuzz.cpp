@@ -2,14 +2,15 @@
 // packet.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/switch/text/flow_parser.hpp"
 #include "millrace/nf/variant.hpp"
 
+namespace flow_fuzz {
+
 using namespace millrace;
 using namespace millrace::nf::flow_switch;
-
-namespace {
 
 const std::vector<std::string> kPorts = {"lan", "wan", "dmz"};
 
@@ -42,9 +43,7 @@ void run(const std::string& flow) {
     if (decision.outcome == 0 && packet.out_port() >= kPorts.size() && !is_port_set(packet.out_port())) std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(flow)(const uint8_t* data, size_t size) {
     const std::string_view line(reinterpret_cast<const char*>(data), size);
     const PortNumbers ports(kPorts);
     try {
@@ -65,3 +64,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     return 0;
 }
+
+}  // namespace flow_fuzz

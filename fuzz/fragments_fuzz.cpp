@@ -6,12 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nftest/packets/frame_pool.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/fragments/splitter.hpp"
 #include "millrace/packet/parse.hpp"
 
-namespace {
+namespace fragments_fuzz {
 
 using namespace millrace;
 
@@ -37,9 +38,7 @@ void cut(rte_mbuf* whole, exec::WholePackets& buffers, uint32_t mtu) {
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(fragments)(const uint8_t* data, size_t size) {
     static const chain::Configuration configuration = [] {
         nftest::frame_pool();  // starts DPDK's environment
         return chain::parse_configuration(
@@ -92,3 +91,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(buffers.pool().available() == buffers.pool().packets(), "buffers are lost");
     return 0;
 }
+
+}  // namespace fragments_fuzz

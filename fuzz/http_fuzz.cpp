@@ -7,9 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/nids/http/messages.hpp"
 
-namespace {
+namespace http_fuzz {
 
 using namespace millrace;
 using namespace millrace::nf::nids::http;
@@ -58,11 +59,9 @@ struct Visitor {
     }
 };
 
-}  // namespace
-
 /// The first byte says how large all is. Then pieces: stream and what is said of it, how many bytes follow that are
 /// its, or where the sequence goes on.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(http)(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
     constexpr uint32_t kRooms[] = {1, 2, 4, 8}, kHeads[] = {128, 136, 512, 1024}, kTails[] = {64, 72, 128, 512};
     Bucket bucket(kRooms[data[0] % 4], kHeads[data[0] / 4 % 4], kTails[data[0] / 16 % 4], data[0] / 64);
@@ -102,3 +101,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         require(bucket.memory.decoders.of(i).owner == 0, "a decoder is left over");
     return 0;
 }
+
+}  // namespace http_fuzz

@@ -5,9 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/variant.hpp"
 
-namespace {
+namespace ipsec_fuzz {
 
 using namespace millrace;
 
@@ -70,9 +71,7 @@ Outcome run(const char* options, const uint8_t* data, size_t size, unsigned lane
     return {decision, {packet.data(), packet.data() + packet.length()}};
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(ipsec)(const uint8_t* data, size_t size) {
     if (size > 65535) return 0;
     for (const char* options : kOptions) {
         const Outcome one = run(options, data, size, 1);
@@ -80,3 +79,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     return 0;
 }
+
+}  // namespace ipsec_fuzz

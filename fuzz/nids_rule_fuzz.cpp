@@ -2,14 +2,15 @@
 // ask of flows, and leave with them, stays within what a flow has.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/flows/numbers.hpp"
 #include "millrace/nf/nids/rules/rule_files.hpp"
 
-using namespace millrace;
+namespace nids_rule_fuzz {
 
-namespace {
+using namespace millrace;
 
 void ask_of_flow(const nf::nids::CompiledRules& compiled, const Packet& packet) {
     nf::Image image;
@@ -31,9 +32,7 @@ void ask_of_flow(const nf::nids::CompiledRules& compiled, const Packet& packet) 
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(nids_rule)(const uint8_t* data, size_t size) {
     static const nf::nids::Variables variables = nf::nids::Variables::defaults();
     const std::string_view input(reinterpret_cast<const char*>(data), size);
     // The rules end at a zero byte; what follows is a frame.
@@ -59,3 +58,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ask_of_flow(compiled, packet);
     return 0;
 }
+
+}  // namespace nids_rule_fuzz

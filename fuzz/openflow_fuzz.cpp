@@ -2,13 +2,14 @@
 // switch can have.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/openflow/session/session.hpp"
 #include "millrace/openflow/wire/actions.hpp"
 
+namespace openflow_fuzz {
+
 using namespace millrace;
 using namespace millrace::openflow;
-
-namespace {
 
 class Fake : public Datapath {
 public:
@@ -56,9 +57,7 @@ void check_flows(flow_switch::Control& control) {
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(openflow)(const uint8_t* data, size_t size) {
     Fake datapath;
     Roles roles;
     Session session(datapath, roles);
@@ -75,3 +74,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_flows(datapath.control());
     return 0;
 }
+
+}  // namespace openflow_fuzz

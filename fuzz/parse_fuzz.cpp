@@ -3,9 +3,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "fuzz/entry.hpp"
 #include "millrace/packet/tunnels.hpp"
 
-namespace {
+namespace parse_fuzz {
 
 void require(bool holds, const char* what) {
     if (holds) return;
@@ -13,9 +14,7 @@ void require(bool holds, const char* what) {
     std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(parse)(const uint8_t* data, size_t size) {
     if (size < 2 || size > 20000) return 0;
     // The first two bytes say how much of the frame is in this memory; a copy of that size lets the sanitizer watch its
     // end.
@@ -48,3 +47,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     return 0;
 }
+
+}  // namespace parse_fuzz

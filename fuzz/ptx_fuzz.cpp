@@ -3,12 +3,13 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "fuzz/entry.hpp"
 #include "millrace/base/text/diagnostic.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/rewrite.hpp"
 
-namespace {
+namespace ptx_fuzz {
 
 using namespace millrace::isolation;
 
@@ -30,9 +31,7 @@ void expect_same(const std::string& a, const std::string& b) {
     std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(ptx)(const uint8_t* data, size_t size) {
     ptx::Limits limits;
     limits.statements = 5000;
     limits.registers = 5000;
@@ -58,3 +57,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         }
     return 0;
 }
+
+}  // namespace ptx_fuzz

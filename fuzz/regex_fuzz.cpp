@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/nids/regex/compiler.hpp"
 
-namespace {
+namespace regex_fuzz {
 
 using namespace millrace::nf::nids::regex;
 
@@ -66,9 +67,7 @@ long oracle_answer(const Search& search) {
     return result < 0 ? -2 : static_cast<long>(pcre2_get_ovector_pointer(match.get())[1]);
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
+MILLRACE_FUZZER(regex)(const uint8_t* input, size_t size) {
     if (size < 4) return 0;
     const Search search = search_of(input, size);
     RegexSet set;
@@ -93,3 +92,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
                  search.start, found, expected);
     std::abort();
 }
+
+}  // namespace regex_fuzz

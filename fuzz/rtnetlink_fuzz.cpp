@@ -2,12 +2,13 @@
 // table takes it.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/router/kernel/kernel_table.hpp"
+
+namespace rtnetlink_fuzz {
 
 using namespace millrace;
 using namespace millrace::nf::router;
-
-namespace {
 
 void require(bool holds) {
     if (!holds) std::abort();
@@ -57,9 +58,7 @@ private:
     int malformed_ = 0;
 };
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(rtnetlink)(const uint8_t* data, size_t size) {
     if (size > 32000) return 0;  // so that there are at most 2,000 messages in each piece
     KernelTable table({254, {{"v0", 0}, {"v1", 1}}}, [](const std::string&, const std::string&) {});
     Checks checks(table);
@@ -77,3 +76,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     table.lpm6().rib().for_each([&](const auto& route) { require(route.value < forwarding.targets.size()); });
     return 0;
 }
+
+}  // namespace rtnetlink_fuzz

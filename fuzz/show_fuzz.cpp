@@ -2,11 +2,12 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "fuzz/entry.hpp"
 #include "millrace/show/answers.hpp"
 
-using namespace millrace;
+namespace show_fuzz {
 
-namespace {
+using namespace millrace;
 
 const exec::Runtime& runtime() {
     static const exec::Runtime made(chain::parse_configuration(
@@ -16,9 +17,7 @@ const exec::Runtime& runtime() {
     return made;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(show)(const uint8_t* data, size_t size) {
     const std::string_view request(reinterpret_cast<const char*>(data), size);
     std::string line;
     try {
@@ -30,3 +29,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!answer.is_object() || answer["version"] != 1 || line.find('\n') != std::string::npos) std::abort();
     return 0;
 }
+
+}  // namespace show_fuzz

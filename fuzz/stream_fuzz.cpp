@@ -7,9 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/flows/stream.hpp"
 
-namespace {
+namespace stream_fuzz {
 
 using namespace millrace;
 using namespace millrace::nf::flows;
@@ -40,11 +41,9 @@ struct Bucket {
     StreamMemory memory;
 };
 
-}  // namespace
-
 /// The first byte says how large tail and rooms are. Then segments: stream, flags, where it begins (from the last one's
 /// beginning, or anywhere), how many bytes it has, which follow from the numbers or are any.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(stream)(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
     constexpr uint32_t kTails[] = {8, 64, 256, 2048}, kEarly[] = {0, 1, 4, 64};
     Bucket bucket(kTails[data[0] % 4], kEarly[data[0] / 4 % 4]);
@@ -94,3 +93,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     return 0;
 }
+
+}  // namespace stream_fuzz

@@ -13,14 +13,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "fuzz/entry.hpp"
 #include "millrace/tenancy/manager/door.hpp"
 
-namespace {
+namespace tenant_fuzz {
 
 using namespace millrace;
 using namespace millrace::tenancy;
 using Clock = Attachment::Clock;
-
 constexpr Shape kShape{.packets = 4, .in_bytes = 24, .back_bytes = 12, .outcomes = 2, .lanes = 2};
 
 void require(bool holds) {
@@ -388,9 +388,7 @@ int next_descriptor() {
     return next;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(tenant)(const uint8_t* data, size_t size) {
     static Scene scene;
     const int before = next_descriptor();
     Input input(data, size);
@@ -398,3 +396,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(next_descriptor() == before);
     return 0;
 }
+
+}  // namespace tenant_fuzz

@@ -1,12 +1,13 @@
 // Any bytes as a rule: a rule or a mistake within the line; and a rule put into words reads as the same rule.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/classify/rules/text_rules.hpp"
+
+namespace text_rules_fuzz {
 
 using namespace millrace;
 using namespace millrace::nf::classify;
-
-namespace {
 
 void check_round_trip(const RuleSet& rules) {
     for (const Box& box : rules.boxes) {
@@ -21,9 +22,7 @@ void check_round_trip(const RuleSet& rules) {
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(text_rules)(const uint8_t* data, size_t size) {
     const std::string_view line(reinterpret_cast<const char*>(data), size);
     try {
         parse_text_rule(line);
@@ -39,3 +38,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (rules.boxes.size() < 64) check_round_trip(rules);
     return 0;
 }
+
+}  // namespace text_rules_fuzz

@@ -8,10 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/entry.hpp"
 #include "millrace/io/kernel/offload.hpp"
 #include "millrace/nf/nf.hpp"
 
-namespace {
+namespace tunnel_fuzz {
 
 using namespace millrace;
 
@@ -115,9 +116,7 @@ void cut(const std::vector<uint8_t>& frame, const uint8_t* said) {
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(tunnel)(const uint8_t* data, size_t size) {
     constexpr size_t kSaid = 6;
     if (size < kSaid || size > 8000) return 0;
     const std::vector<uint8_t> frame(data + kSaid, data + size);
@@ -125,3 +124,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     cut(frame, data + 1);
     return 0;
 }
+
+}  // namespace tunnel_fuzz

@@ -1,12 +1,13 @@
 // Any bytes as what the kernel tells of SAs and policies: what is read is sound, and the gateway's database takes it.
 #include <cstdlib>
 
+#include "fuzz/entry.hpp"
 #include "millrace/nf/ipsec/kernel/database.hpp"
+
+namespace xfrm_fuzz {
 
 using namespace millrace;
 using namespace millrace::nf::ipsec;
-
-namespace {
 
 void require(bool holds) {
     if (!holds) std::abort();
@@ -48,9 +49,7 @@ private:
     int malformed_ = 0;
 };
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+MILLRACE_FUZZER(xfrm)(const uint8_t* data, size_t size) {
     if (size > 32000) return 0;  // so that there are at most 2,000 messages in each piece
     XfrmDatabase database(4500, Config::parse("{}"), [](const std::string&, const std::string&) {});
     Checks checks(database);
@@ -71,3 +70,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(database.sas() == 0 && database.policies() == 0);
     return 0;
 }
+
+}  // namespace xfrm_fuzz

@@ -1,4 +1,5 @@
-// Runs a fuzzer over the files of a folder, once each, without a fuzzing engine. usage: PROGRAM FOLDER
+// Runs a fuzzer over the files of its corpus, once each, without a fuzzing engine: usage: fuzz_corpora FOLDER, where
+// the folder has the fuzzer's name.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,11 +8,17 @@
 #include <iterator>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "fuzz/entry.hpp"
 
 int main(int argc, char** argv) {
     if (argc != 2) {
         std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+        return 2;
+    }
+    const std::string name = std::filesystem::path(argv[1]).filename();
+    const auto fuzzer = fuzz::fuzzers().find(name);
+    if (fuzzer == fuzz::fuzzers().end()) {
+        std::fprintf(stderr, "there is no fuzzer '%s'\n", name.c_str());
         return 2;
     }
     std::vector<std::filesystem::path> files;
@@ -25,7 +32,7 @@ int main(int argc, char** argv) {
         // If it dies in here, this is the last line.
         std::printf("%s, %zu bytes\n", file.c_str(), bytes.size());
         std::fflush(stdout);
-        LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+        fuzzer->second(bytes.data(), bytes.size());
     }
     std::printf("%zu inputs\n", files.size());
     return files.empty() ? 1 : 0;
