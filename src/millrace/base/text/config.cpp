@@ -1,6 +1,6 @@
 #include "millrace/base/text/config.hpp"
 
-#include <yaml-cpp/yaml.h>
+#include <yaml-cpp/exceptions.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,8 @@
 
 #include "millrace/base/files/file.hpp"
 #include "millrace/base/files/file_ledger.hpp"
-#include "millrace/base/text/yaml_check.hpp"
+#include "millrace/base/text/yaml_node.hpp"
+#include "millrace/base/text/yaml_reader.hpp"
 
 namespace millrace {
 namespace {
@@ -30,16 +31,28 @@ std::optional<std::pair<double, std::string>> number_and_unit(const std::string&
     return std::pair{value, unit};
 }
 
+/// A value that no text has.
+std::shared_ptr<const YamlNode> made_scalar(const std::string& text) {
+    const auto node = std::make_shared<YamlNode>();
+    node->kind = YamlNode::Kind::scalar;
+    node->scalar = text;
+    return node;
+}
+
 }  // namespace
 
 struct Config::Value {
     // A constructor of its own: clang 14, which builds the fuzzers on Debian 12, makes no aggregate in make_shared.
-    Value(const YAML::Node& of, std::shared_ptr<const std::string> in, YAML::Mark at)
-        : node(of), file(std::move(in)), mark(at) {}
+    Value(std::shared_ptr<const YamlNode> of, std::shared_ptr<const std::string> in, YamlPlace at)
+        : node(std::move(of)), file(std::move(in)), place(at) {}
 
-    YAML::Node node;
+    /// A value of the same tree.
+    std::shared_ptr<const YamlNode> beside(const YamlNode* other) const { return {node, other}; }
+    YamlPlace own_place() const { return node->place.is_known() ? node->place : place; }
+
+    std::shared_ptr<const YamlNode> node;
     std::shared_ptr<const std::string> file;
-    YAML::Mark mark;  ///< of the key when the value is null and has no place of its own
+    YamlPlace place;  ///< of the key when the value is null and has no place of its own
 };
 
 Config Config::load(const std::string& path) { return parse(read_beginning(path, kMaxYamlBytes + 1), path); }
@@ -47,9 +60,8 @@ Config Config::load(const std::string& path) { return parse(read_beginning(path,
 Config Config::parse(const std::string& text, const std::string& file) {
     const auto name = std::make_shared<const std::string>(file);
     try {
-        check_yaml(text, file);
-        YAML::Node node = YAML::Load(text);
-        return Config(std::make_shared<const Value>(node, name, node.Mark()));
+        const auto node = read_yaml(text, file);
+        return Config(std::make_shared<const Value>(node, name, node->place));
     } catch (const YAML::Exception& e) {
         throw ConfigError(
             Diagnostic{{file, static_cast<uint32_t>(e.mark.line + 1), static_cast<uint32_t>(e.mark.column + 1)},
@@ -59,23 +71,25 @@ Config Config::parse(const std::string& text, const std::string& file) {
 }
 
 Config Config::as(const std::string& text) const {
-    const YAML::Mark own = value_->node.Mark();
-    return Config(std::make_shared<const Value>(YAML::Node(text), value_->file, own.is_null() ? value_->mark : own));
+    return Config(std::make_shared<const Value>(made_scalar(text), value_->file, value_->own_place()));
 }
 
 Config Config::as(const std::vector<std::pair<Config, Config>>& entries) const {
-    YAML::Node map(YAML::NodeType::Map);
-    for (const auto& [key, value] : entries) map.force_insert(key.value_->node, value.value_->node);
-    const YAML::Mark own = value_->node.Mark();
-    return Config(std::make_shared<const Value>(map, value_->file, own.is_null() ? value_->mark : own));
+    const auto tree = std::make_shared<YamlTree>();
+    YamlNode& map = tree->nodes.emplace_back();
+    map.kind = YamlNode::Kind::map;
+    for (const auto& [key, value] : entries)
+        for (const auto& node : {key.value_->node, value.value_->node}) {
+            map.children.push_back(node.get());
+            tree->others.push_back(node);
+        }
+    return Config(std::make_shared<const Value>(owned(tree, &map), value_->file, value_->own_place()));
 }
 
 Location Config::where() const {
-    const YAML::Node& node = value_->node;
-    const YAML::Mark own = node.IsDefined() ? node.Mark() : YAML::Mark::null_mark();
-    const YAML::Mark& mark = own.is_null() || node.IsNull() ? value_->mark : own;
-    if (mark.is_null()) return {*value_->file, 1, 1};
-    return {*value_->file, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
+    const YamlPlace place = is_null() ? value_->place : value_->own_place();
+    if (!place.is_known()) return {*value_->file, 1, 1};
+    return {*value_->file, static_cast<uint32_t>(place.line + 1), static_cast<uint32_t>(place.column + 1)};
 }
 
 Diagnostic Config::diagnostic(const std::string& message, const std::string& hint) const {
@@ -85,16 +99,20 @@ void Config::fail(const std::string& message, const std::string& hint) const {
     throw ConfigError(diagnostic(message, hint));
 }
 
-bool Config::is_map() const { return value_->node.IsMap(); }
-bool Config::is_list() const { return value_->node.IsSequence(); }
-bool Config::is_scalar() const { return value_->node.IsScalar(); }
-bool Config::is_null() const { return value_->node.IsNull() || !value_->node.IsDefined(); }
+bool Config::is_map() const { return value_->node->kind == YamlNode::Kind::map; }
+bool Config::is_list() const { return value_->node->kind == YamlNode::Kind::list; }
+bool Config::is_scalar() const { return value_->node->kind == YamlNode::Kind::scalar; }
+bool Config::is_null() const { return value_->node->kind == YamlNode::Kind::null; }
 
-/// Of a key; of one that was made (`as`), its map's.
-template <class Node>
-auto Config::place_of(const Node& key) const {
-    const auto own = key.Mark();
-    return own.is_null() ? value_->mark : own;
+Config Config::child(size_t index) const {
+    const YamlNode* const node = value_->node->children[index];
+    // A key that was made (`as`) has its map's place.
+    const YamlNode* const key = is_map() ? value_->node->children[index / 2 * 2] : node;
+    const YamlPlace place = key->place.is_known() || !is_map() ? key->place : value_->place;
+    // YAML reads a bare `null` as nothing; where it is a key (a port's kind) it is a word.
+    const bool is_word = is_map() && index % 2 == 0 && node->kind == YamlNode::Kind::null;
+    return Config(
+        std::make_shared<const Value>(is_word ? made_scalar("null") : value_->beside(node), value_->file, place));
 }
 
 bool Config::has(const std::string& key) const { return find(key).has_value(); }
@@ -111,11 +129,12 @@ std::optional<Config> Config::find(const std::string& key) const {
     // Options are asked for one by one: no value is made of the others. What entries() refuses, it tells of.
     std::vector<std::string_view> names;
     std::optional<Config> found;
-    for (const auto& entry : value_->node) {
-        if (!entry.first.IsScalar() && !entry.first.IsNull()) entries();
-        names.push_back(entry.first.IsNull() ? std::string_view("null") : entry.first.Scalar());
-        if (names.back() == key)
-            found = Config(std::make_shared<const Value>(entry.second, value_->file, place_of(entry.first)));
+    const auto& children = value_->node->children;
+    for (size_t i = 0; i < children.size(); i += 2) {
+        const YamlNode& name = *children[i];
+        if (name.kind != YamlNode::Kind::scalar && name.kind != YamlNode::Kind::null) entries();
+        names.push_back(name.kind == YamlNode::Kind::null ? std::string_view("null") : std::string_view(name.scalar));
+        if (names.back() == key) found = child(i + 1);
     }
     std::sort(names.begin(), names.end());
     if (std::adjacent_find(names.begin(), names.end()) != names.end()) entries();
@@ -127,13 +146,10 @@ std::vector<std::pair<Config, Config>> Config::entries() const {
     if (!is_map()) fail("a map ('key: value' lines) is wanted here");
     std::vector<std::pair<Config, Config>> result;
     std::set<std::string> seen;
-    for (const auto& entry : value_->node) {
-        // YAML reads a bare `null` as nothing; where it is a key (a port's kind) it is a word.
-        Config key(std::make_shared<const Value>(entry.first.IsNull() ? YAML::Node("null") : YAML::Node(entry.first),
-                                                 value_->file, place_of(entry.first)));
+    for (size_t i = 0; i < value_->node->children.size(); i += 2) {
+        Config key = child(i);
         if (!seen.insert(key.text()).second) key.fail("'" + key.text() + "' is given twice", "keep one of them");
-        Config value(std::make_shared<const Value>(entry.second, value_->file, place_of(entry.first)));
-        result.emplace_back(std::move(key), std::move(value));
+        result.emplace_back(std::move(key), child(i + 1));
     }
     return result;
 }
@@ -154,16 +170,15 @@ std::vector<Config> Config::items() const {
     if (is_null()) fail("a value is missing here", "give one, write [] for none, or take the line out");
     if (!is_list()) return {*this};
     std::vector<Config> result;
-    for (const auto& element : value_->node)
-        result.push_back(Config(std::make_shared<const Value>(element, value_->file, element.Mark())));
+    for (size_t i = 0; i < value_->node->children.size(); ++i) result.push_back(child(i));
     return result;
 }
 
-std::string Config::written() const { return YAML::Dump(value_->node); }
+std::string Config::written() const { return millrace::written(*value_->node); }
 
 std::string Config::text() const {
     if (!is_scalar()) fail(is_null() ? "a value is missing here" : "a single value is wanted here");
-    return value_->node.Scalar();
+    return value_->node->scalar;
 }
 
 bool Config::boolean() const {

@@ -81,11 +81,9 @@ public:
                        int64_t most = std::numeric_limits<int64_t>::max()) const;
 
 private:
-    /// What the YAML library makes of it. Its headers stay out of this one, which every network function includes: they
-    /// take a compiler longer than most functions do.
     struct Value;
-    template <class Node>
-    auto place_of(const Node& key) const;
+    /// A list's element; of a map, which has keys and values in turn, either.
+    Config child(size_t index) const;
     explicit Config(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
     std::shared_ptr<const Value> value_;
 };

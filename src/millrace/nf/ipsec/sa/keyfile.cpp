@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "millrace/base/files/private_file.hpp"
-#include "millrace/base/text/yaml_check.hpp"
+#include "millrace/base/text/yaml_reader.hpp"
 #include "millrace/nf/ipsec/options.hpp"
 
 namespace millrace::nf::ipsec {

@@ -1,4 +1,4 @@
-#include "millrace/base/text/yaml_check.hpp"
+#include "millrace/base/text/yaml_reader.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -69,39 +69,55 @@ private:
     size_t commas_ = 0;
 };
 
-/// Counts what a document holds, and refuses what is beyond a limit where it is met.
-class Counter : public YAML::EventHandler {
+/// Makes values of what a document holds, and refuses what is beyond a limit where it is met.
+class Builder : public YAML::EventHandler {
 public:
-    Counter(const std::string& file, Ahead& ahead) : file_(file), ahead_(ahead) {}
+    Builder(const std::string& file, Ahead& ahead) : file_(file), ahead_(ahead) {}
+
+    /// The document's value; null where there was no document.
+    std::shared_ptr<const YamlNode> root() {
+        if (root_ == nullptr) root_ = &tree_->nodes.emplace_back();
+        return owned(tree_, root_);
+    }
 
     void OnDocumentStart(const YAML::Mark& mark) override {
         if (++documents_ > 1) fail(mark, "a second YAML document begins here", "make it a file of its own");
     }
     void OnDocumentEnd() override {}
     void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, anchor); }
-    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string&) override {
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  const std::string& value) override {
         check_tag(mark, tag);
-        leaf(mark, anchor);
+        YamlNode& node = leaf(mark, anchor);
+        node.kind = YamlNode::Kind::scalar;
+        node.tag = tag;
+        node.scalar = value;
     }
     void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-        if (anchor >= sizes_.size() || sizes_[anchor] == 0) fail(mark, "this alias stands in what it refers to", "");
-        count(mark, sizes_[anchor]);
+        if (anchor >= kept_.size() || kept_[anchor].size == 0) fail(mark, "this alias stands in what it refers to", "");
+        count(mark, kept_[anchor].size);
+        put(kept_[anchor].node);
     }
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                         YAML::EmitterStyle::value) override {
-        begin(mark, tag, anchor);
+                         YAML::EmitterStyle::value style) override {
+        begin(YamlNode::Kind::list, mark, tag, anchor, style);
     }
     void OnSequenceEnd() override { end(); }
     void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                    YAML::EmitterStyle::value) override {
-        begin(mark, tag, anchor);
+                    YAML::EmitterStyle::value style) override {
+        begin(YamlNode::Kind::map, mark, tag, anchor, style);
     }
     void OnMapEnd() override { end(); }
 
 private:
     struct Open {
+        YamlNode* node;
         YAML::anchor_t anchor;
         size_t values_before;
+    };
+    struct Kept {
+        YamlNode* node = nullptr;
+        size_t size = 0;  ///< with all that is in it; 0 while it is open
     };
 
     [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message, const std::string& hint) const {
@@ -123,32 +139,54 @@ private:
         values_ += values;
         if (values_ > kMaxYamlValues) fail_as_too_many(place(mark, file_));
     }
-    void keep(YAML::anchor_t anchor, size_t size) {
+    void keep(YAML::anchor_t anchor, YamlNode* node, size_t size) {
         if (anchor == 0) return;
-        if (anchor >= sizes_.size()) sizes_.resize(2 * anchor + 1);
-        sizes_[anchor] = size;
+        if (anchor >= kept_.size()) kept_.resize(2 * anchor + 1);
+        kept_[anchor] = {node, size};
     }
-    void leaf(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    void put(const YamlNode* node) {
+        if (open_.empty()) root_ = node;
+        else open_.back().node->children.push_back(node);
+    }
+    YamlNode& add(const YAML::Mark& mark) {
+        YamlNode& node = tree_->nodes.emplace_back();
+        node.place = {mark.line, mark.column};
+        put(&node);
+        return node;
+    }
+    YamlNode& leaf(const YAML::Mark& mark, YAML::anchor_t anchor) {
         count(mark, 1);
-        keep(anchor, 1);
+        YamlNode& node = add(mark);
+        keep(anchor, &node, 1);
+        return node;
     }
-    void begin(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    void begin(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+               YAML::EmitterStyle::value style) {
         check_tag(mark, tag);
-        open_.push_back({anchor, values_});
-        keep(anchor, 0);
+        const size_t before = values_;
         count(mark, 1);
-        if (open_.size() > kMaxYamlDepth) fail_as_too_deep(place(mark, file_));
+        if (open_.size() >= kMaxYamlDepth) fail_as_too_deep(place(mark, file_));
+        YamlNode& node = add(mark);
+        node.kind = kind;
+        node.tag = tag;
+        node.style = style == YAML::EmitterStyle::Flow    ? YamlNode::Style::flow
+                     : style == YAML::EmitterStyle::Block ? YamlNode::Style::block
+                                                          : YamlNode::Style::any;
+        keep(anchor, &node, 0);
+        open_.push_back({&node, anchor, before});
     }
     void end() {
-        keep(open_.back().anchor, values_ - open_.back().values_before);
+        keep(open_.back().anchor, open_.back().node, values_ - open_.back().values_before);
         open_.pop_back();
     }
 
     const std::string& file_;
     Ahead& ahead_;
+    const std::shared_ptr<YamlTree> tree_ = std::make_shared<YamlTree>();
+    const YamlNode* root_ = nullptr;
     size_t documents_ = 0, values_ = 0;
     std::vector<Open> open_;
-    std::vector<size_t> sizes_;  // by anchor, with all that is in it; 0 while it is open
+    std::vector<Kept> kept_;  // by anchor
 };
 
 /// Gives a text out piece by piece, without copying it.
@@ -210,7 +248,7 @@ void check_characters(std::string_view text, const std::string& file) {
 
 }  // namespace
 
-void check_yaml(const std::string& text, const std::string& file) {
+std::shared_ptr<const YamlNode> read_yaml(const std::string& text, const std::string& file) {
     if (text.size() > kMaxYamlBytes)
         throw ConfigError(Diagnostic{place_in(std::string_view(text).substr(0, kMaxYamlBytes), file),
                                      fmt::format("the file is longer than {} bytes", kMaxYamlBytes),
@@ -220,9 +258,10 @@ void check_yaml(const std::string& text, const std::string& file) {
     TextBuffer buffer(text, ahead);
     std::istream in(&buffer);
     YAML::Parser parser(in);
-    Counter counter(file, ahead);
-    while (parser.HandleNextDocument(counter)) {
+    Builder builder(file, ahead);
+    while (parser.HandleNextDocument(builder)) {
     }
+    return builder.root();
 }
 
 }  // namespace millrace

@@ -1,8 +1,13 @@
-#include "millrace/base/text/yaml_check.hpp"
+#include "millrace/base/text/yaml_reader.hpp"
 
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
+#include <filesystem>
+
+#include "millrace/base/files/file.hpp"
 #include "millrace/base/text/config.hpp"
+#include "support/data.hpp"
 
 namespace millrace {
 namespace {
@@ -30,6 +35,67 @@ TEST(Yaml, MayHaveBomsLineEndsAliasesAndEveryLanguage) {
     EXPECT_EQ(said("---\nversion: 1\n...\n"), "sound");
     EXPECT_EQ(said("a: !!str 1\nb: ! x\n"), "sound");
     EXPECT_EQ(said(repeated("[", 60) + repeated("]", 60)), "sound");
+}
+
+/// Holds what is read against the YAML library's own tree, value by value with its place.
+void expect_same(const YamlNode& node, const YAML::Node& other) {
+    const YAML::Mark mark = other.Mark();
+    ASSERT_EQ(node.place.line, mark.line);
+    ASSERT_EQ(node.place.column, mark.column);
+    ASSERT_EQ(node.kind == YamlNode::Kind::null, other.IsNull());
+    ASSERT_EQ(node.kind == YamlNode::Kind::scalar, other.IsScalar());
+    ASSERT_EQ(node.kind == YamlNode::Kind::list, other.IsSequence());
+    ASSERT_EQ(node.kind == YamlNode::Kind::map, other.IsMap());
+    if (other.IsScalar()) {
+        ASSERT_EQ(node.scalar, other.Scalar());
+    }
+    size_t next = 0;
+    for (const auto& entry : other) {
+        ASSERT_LT(next, node.children.size());
+        if (other.IsMap()) expect_same(*node.children[next++], entry.first);
+        expect_same(*node.children[next++], other.IsMap() ? entry.second : entry);
+    }
+    ASSERT_EQ(next, node.children.size());
+}
+void expect_same(const std::string& text) {
+    SCOPED_TRACE(text.substr(0, 200));
+    const YAML::Node other = YAML::Load(text);
+    const auto node = read_yaml(text, "c.yaml");
+    expect_same(*node, other);
+    if (!node->place.is_known()) return;  // the library writes an empty text, and not a null
+    EXPECT_EQ(written(*node), YAML::Dump(other));
+}
+
+TEST(Yaml, IsReadAndWrittenAsByTheLibrary) {
+    for (const char* text :
+         {"", "# nothing\n", "~", "a", "a:\nb: ~\n", "[]", "{}", "[a, [b, {c: d}], {e: [f, ~, '~', \"g\\n\"]}]",
+          "- a\n- - b\n  - c: {d: e, ? [f] : g}\n    h: !!str 1\n-\n- |\n  two\n  lines\n- >-\n  one\n  line\n",
+          "a: &x [1, {b: &y z}]\nc: *x\nd: *y\ne: &n ~\nf: *n\n", "&k a: b\n*k : c\n? {d: e}\n: f\n",
+          "a: !<tag:yaml.org,2002:int> 7\nb: ! x\nc: !!map {d: e}\ne: !!seq\n  - 1\n", "---\na: 1\n...\n",
+          "\"K\xc3\xb6ln\": 'it''s'\n\"a: b\": \"# c\"\n"})
+        expect_same(text);
+    size_t files = 0;
+    for (const char* folder : {"examples", "src/millrace/nf", "tests/cases"})
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path(folder)))
+            if (entry.path().extension() == ".yaml" && ++files > 0) expect_same(read_file(entry.path()));
+    EXPECT_GT(files, 30u);
+}
+
+TEST(Yaml, MayBeMadeOfPartsOfOthers) {
+    const Config given = Config::parse("a: &x [1, 2]\nb: {c: *x}\n", "c.yaml");
+    std::optional<Config> made;
+    {
+        const Config other = Config::parse("\n  d: e\n", "d.yaml");
+        made = given.at("b").as({{other.as("f"), given.at("a")}, {other.as("g"), other.at("d")}});
+    }
+    EXPECT_EQ(made->written(), "f: [1, 2]\ng: e");
+    EXPECT_EQ(made->where().line, 2u);
+    EXPECT_EQ(made->where().column, 4u);
+    EXPECT_EQ(made->at("f").where().line, 1u);
+    EXPECT_EQ(made->entries()[1].first.text(), "g");
+    EXPECT_EQ(made->entries()[1].first.where().line, 2u);
+    EXPECT_EQ(given.at("a").as({{given.as("h"), given.at("a")}, {given.as("i"), given.at("a")}}).written(),
+              "h: &1 [1, 2]\ni: *1");
 }
 
 TEST(Yaml, IsUtf8WithoutControlCharacters) {
