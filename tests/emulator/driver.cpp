@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "driver.hpp"
@@ -40,6 +42,7 @@ struct Injected {
 struct Injections {
     std::mutex mutex;
     std::vector<Injected> waiting;
+    std::map<std::string, unsigned, std::less<>> calls;  ///< of every function, so far
 };
 Injections& injections() {
     static auto& all = *new Injections;
@@ -92,6 +95,8 @@ int trouble(const char* function) {
     {
         Injections& all = injections();
         const std::lock_guard lock(all.mutex);
+        const auto called = all.calls.find(std::string_view(function));
+        ++(called != all.calls.end() ? called->second : all.calls[function]);
         for (auto one = all.waiting.begin(); one != all.waiting.end(); ++one) {
             if (one->function != function || one->after-- > 0) continue;
             const int result = one->result;
@@ -146,6 +151,12 @@ unsigned emulator_forgive() {
     const auto count = static_cast<unsigned>(injections().waiting.size());
     injections().waiting.clear();
     return count;
+}
+
+/// How often `function` has been called.
+unsigned emulator_calls(const char* function) {
+    const std::lock_guard lock(injections().mutex);
+    return injections().calls[function];
 }
 
 int cuInit(unsigned) {

@@ -14,17 +14,39 @@ namespace millrace::device::cuda {
 namespace {
 
 constexpr Result kUnknownError = 999;
+const char* const kFunctions[] = {"cuMemAlloc_v2",
+                                  "cuMemsetD8_v2",
+                                  "cuMemHostAlloc",
+                                  "cuStreamCreate",
+                                  "cuStreamSynchronize",
+                                  "cuStreamQuery",
+                                  "cuStreamWriteValue32_v2",
+                                  "cuEventCreate",
+                                  "cuMemcpyHtoD_v2",
+                                  "cuMemcpyHtoDAsync_v2",
+                                  "cuMemcpyDtoHAsync_v2",
+                                  "cuModuleLoadData",
+                                  "cuModuleGetFunction",
+                                  "cuFuncGetAttribute",
+                                  "cuCtxSetLimit",
+                                  "cuLaunchKernel",
+                                  "cuGraphInstantiateWithFlags",
+                                  "cuGraphLaunch"};
+/// How often each of these is called.
+using Calls = std::map<std::string, unsigned>;
 
 /// The emulator, where there is one.
 struct Emulator {
     void (*inject)(const char* function, unsigned after, Result) = nullptr;
     unsigned (*forgive)() = nullptr;
+    unsigned (*calls)(const char* function) = nullptr;
     unsigned (*enlarging_launches)() = nullptr;
     Emulator() {
         void* driver = dlopen("libcuda.so.1", RTLD_NOW);
         if (driver == nullptr) return;
         inject = reinterpret_cast<decltype(inject)>(dlsym(driver, "emulator_inject"));
         forgive = reinterpret_cast<decltype(forgive)>(dlsym(driver, "emulator_forgive"));
+        calls = reinterpret_cast<decltype(calls)>(dlsym(driver, "emulator_calls"));
         enlarging_launches = reinterpret_cast<decltype(enlarging_launches)>(
             dlsym(driver, "emulator_enlarging_launches"));
     }
@@ -35,13 +57,22 @@ protected:
     void SetUp() override {
         if (emulator_.inject == nullptr) GTEST_SKIP() << "needs an emulated GPU";
     }
-    /// Refuses the parameter's function the first time, later, and later still, and calls `run` each time, until it is
-    /// not called as often. How often it was.
+    /// What `run` calls where nothing is refused.
     template <class Run>
-    unsigned refuse_at_any_time(Run&& run) {
-        constexpr unsigned kLatest = 300;
+    Calls calls_of(Run&& run) const {
+        Calls calls;
+        for (const char* function : kFunctions) calls[function] = emulator_.calls(function);
+        run("nothing is refused");
+        for (const char* function : kFunctions) calls[function] = emulator_.calls(function) - calls[function];
+        return calls;
+    }
+    /// Refuses the parameter's function the first time, later, and later still, and calls `run` each time, until it is
+    /// not called as often. How often it was. That may be more often than usual, but not far more.
+    template <class Run>
+    unsigned refuse_at_any_time(const Calls& usual, Run&& run) {
+        const unsigned latest = std::min(300u, 2 * usual.at(GetParam()));
         unsigned refused = 0;
-        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + 5 * after) {
+        for (unsigned after = 0; after < latest && !HasFailure(); after += 1 + 5 * after) {
             emulator_.inject(GetParam(), after, kUnknownError);
             try {
                 run(std::string(GetParam()) + " " + std::to_string(after));
@@ -65,15 +96,19 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     ways[2].mode = Mode::pipelined;
     ways[3].mode = Mode::persistent;
     ways[3].patience = std::chrono::seconds(20);
+    const auto run_in = [&](const exec::OffloadOptions& options, const std::string& what) {
+        const auto device = graphs(options) ? lab::open_graph_device(0, "") : std::make_shared<CudaDevice>();
+        const test::EngineRun run = test::run_on_device(device, test::make_test_chain("cuda"), frames, 100, options,
+                                                        test::Work::fault);
+        test::expect_conserved(run, frames.size());
+        test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
+    };
+    static std::vector<Calls> usual;
+    for (size_t i = usual.size(); i < ways.size(); ++i)
+        usual.push_back(calls_of([&](const std::string& what) { run_in(ways[i], what); }));
     unsigned refused = 0;
-    for (const exec::OffloadOptions& options : ways)
-        refused += refuse_at_any_time([&](const std::string& what) {
-            const auto device = graphs(options) ? lab::open_graph_device(0, "") : std::make_shared<CudaDevice>();
-            const test::EngineRun run = test::run_on_device(device, test::make_test_chain("cuda"), frames, 100, options,
-                                                            test::Work::fault);
-            test::expect_conserved(run, frames.size());
-            test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
-        });
+    for (size_t i = 0; i < ways.size(); ++i)
+        refused += refuse_at_any_time(usual[i], [&](const std::string& what) { run_in(ways[i], what); });
     EXPECT_GT(refused, 0u) << "nobody calls it";
 }
 
@@ -82,7 +117,7 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
 /// the next is refused.
 TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
     unsigned runs = 0;
-    refuse_at_any_time([&](const std::string& what) {
+    const auto run = [&](const std::string& what) {
         chain::LoadOptions load;
         load.device = "cuda";
         chain::Configuration configuration = chain::parse_configuration(R"(version: 1
@@ -105,7 +140,9 @@ chains: {c: {input: in, output: out, max-batch: 51, nfs: [ipsec: {sas: [{name: t
         runtime.start();
         const exec::Report report = test::end_of_run(runtime, what);
         EXPECT_EQ(report.ports[1].counters.sent_packets, 480u) << what;
-    });
+    };
+    static const Calls usual = calls_of(run);
+    refuse_at_any_time(usual, run);
 }
 
 /// A driver that can't have streams write words: then events tell of batches' ends.
@@ -142,13 +179,7 @@ TEST(Stacks, AreThereBeforeAKernelIsLaunched) {
     EXPECT_EQ(emulator.enlarging_launches(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
-                         testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate",
-                                         "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
-                                         "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2",
-                                         "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
-                                         "cuFuncGetAttribute", "cuCtxSetLimit", "cuLaunchKernel",
-                                         "cuGraphInstantiateWithFlags", "cuGraphLaunch"),
+INSTANTIATE_TEST_SUITE_P(All, RefusedCalls, testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
