@@ -22,7 +22,7 @@ using test::wait_until;
 
 class InOnePieceOnTheGpu : public OnTheGpu {};
 
-std::string names_of(Fields fields) {
+std::string list_of(Fields fields) {
     std::string names;
     for (unsigned bit = 0; bit < kFieldCount; ++bit)
         if (fields.bits & (1u << bit)) names += (names.empty() ? "" : ", ") + std::string(kFieldNames[bit]);
@@ -37,8 +37,8 @@ std::string tenant_node(const std::string& name, const std::string& kind, const 
     for (const nf::Outcome& outcome : type.outcomes)
         outcomes += (outcomes.empty() ? "" : ", ") + outcome.name + ": " +
                     kLeads[static_cast<int>(outcome.disposition)];
-    return "{tenant: " + name + ", reads: " + names_of(type.reads | type.cpu_reads) +
-           ", writes: " + names_of(type.writes | type.cpu_writes) + ", outcomes: {" + outcomes +
+    return "{tenant: " + name + ", reads: " + list_of(type.reads | type.cpu_reads) +
+           ", writes: " + list_of(type.writes | type.cpu_writes) + ", outcomes: {" + outcomes +
            "}, absent: drop, patience: 10s, memory: " + memory + "}";
 }
 

@@ -109,11 +109,11 @@ struct Step {
     std::function<void(const std::string& manager)> work;  ///< ends with SIGKILL
     bool attaches;
 };
-[[noreturn]] void die() {
+[[noreturn]] void die_at_once() {
     kill(getpid(), SIGKILL);
     _exit(98);
 }
-Hello hello_of(const std::string& name) {
+Hello hello_as(const std::string& name) {
     Hello hello;
     name.copy(hello.name, kMaxName);
     return hello;
@@ -125,42 +125,42 @@ std::vector<Step> steps() {
             if (const auto batch = member.next(1s)) return *batch;
     };
     return {
-        {"connected", [](const std::string& manager) { show::connect_to(manager), die(); }, false},
+        {"connected", [](const std::string& manager) { show::connect_to(manager), die_at_once(); }, false},
         {"half a greeting",
          [](const std::string& manager) {
-             const Hello hello = hello_of("mallory");
+             const Hello hello = hello_as("mallory");
              send(show::connect_to(manager), &hello, sizeof hello / 2, 0);
-             die();
+             die_at_once();
          },
          false},
         {"greeted, before it is heard",
          [](const std::string& manager) {
-             const Hello hello = hello_of("mallory");
+             const Hello hello = hello_as("mallory");
              send(show::connect_to(manager), &hello, sizeof hello, 0);
-             die();
+             die_at_once();
          },
          false},
         {"welcomed",
          [](const std::string& manager) {
-             const Hello hello = hello_of("mallory");
+             const Hello hello = hello_as("mallory");
              const int socket = show::connect_to(manager);
              send(socket, &hello, sizeof hello, 0);
              pollfd waiting{socket, POLLIN, 0};
              poll(&waiting, 1, -1);
-             die();
+             die_at_once();
          },
          true},
         {"attached",
          [](const std::string& manager) {
              const Member member(manager, "mallory");
-             die();
+             die_at_once();
          },
          true},
         {"asked",
          [=](const std::string& manager) {
              Member member(manager, "mallory");
              batch_of(member);
-             die();
+             die_at_once();
          },
          true},
         {"half an answer",
@@ -169,7 +169,7 @@ std::vector<Step> steps() {
              const auto batch = batch_of(member);
              batch.outcome(0) = 1;
              std::memset(batch.back(0).data(), 0xee, batch.back(0).size());
-             die();
+             die_at_once();
          },
          true},
         {"answered",
@@ -178,13 +178,13 @@ std::vector<Step> steps() {
              const auto batch = batch_of(member);
              for (uint32_t i = 0; i < batch.count; ++i) batch.outcome(i) = 0;
              member.answer(batch);
-             die();
+             die_at_once();
          },
          true},
         {"many answered",
          [](const std::string& manager) {
              be_honest(manager, "mallory", [](uint64_t number) {
-                 if (number == 20) die();
+                 if (number == 20) die_at_once();
              });
          },
          true},

@@ -13,7 +13,7 @@ nf::Environment after(NfRunner& before) {
     return {
         .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts, .previous = &before.nf()};
 }
-uint32_t sequence_of(const Frame& frame) { return load_be32(frame.data() + 14 + 20 + 4); }
+uint32_t esp_number_of(const Frame& frame) { return load_be32(frame.data() + 14 + 20 + 4); }
 
 const std::string kOther =
     "{name: other, direction: out, spi: 0x3001, local: 192.0.2.1, remote: 198.51.100.9, cipher: aes-128-ctr, nonce: "
@@ -33,7 +33,7 @@ TEST(IpsecSequence, StartsAtOneAndRisesByOneInOrderOfArrival) {
         for (const size_t batch : {1u, 31u, 33u, 257u}) {
             std::vector<Frame> frames(batch, clear_frame(30));
             const NfResult sent = near.run(frames, half);
-            for (const Frame& frame : sent.frames) ASSERT_EQ(sequence_of(frame), ++wanted) << half.text();
+            for (const Frame& frame : sent.frames) ASSERT_EQ(esp_number_of(frame), ++wanted) << half.text();
         }
     }
 }
@@ -43,7 +43,7 @@ TEST(IpsecSequence, IsNotSpentOnPacketsThatDoNotLeave) {
         NfRunner near("ipsec", near_end({.policy_extra = "mtu: 500"}));
         const NfResult sent = near.run({clear_frame(10), clear_frame(600), clear_frame(10)}, half);
         EXPECT_EQ(outcome_names(near, sent), (std::vector<std::string>{"protected", "mtu-exceeded", "protected"}));
-        EXPECT_EQ(sequence_of(sent.frames[2]), 2u) << half.text();
+        EXPECT_EQ(esp_number_of(sent.frames[2]), 2u) << half.text();
     }
 }
 
@@ -83,7 +83,7 @@ TEST(IpsecSequence, StartsAnewWithANewKey) {
     std::string rekeyed = near_end({});
     rekeyed.replace(rekeyed.find("7e24"), 4, "8e24");
     NfRunner second("ipsec", Config::parse(rekeyed), after(first));
-    EXPECT_EQ(sequence_of(second.run({clear_frame(8)}, {8}).frames[0]), 1u);
+    EXPECT_EQ(esp_number_of(second.run({clear_frame(8)}, {8}).frames[0]), 1u);
 }
 
 TEST(IpsecSequence, StopsBeforeItWrapsAround) {
@@ -95,7 +95,7 @@ TEST(IpsecSequence, StopsBeforeItWrapsAround) {
         EXPECT_EQ(outcome_names(near, sent),
                   (std::vector<std::string>{"protected", "protected", "sequence-exhausted", "sequence-exhausted"}))
             << half.text();
-        EXPECT_EQ(sequence_of(sent.frames[1]), 0xffffffffu);
+        EXPECT_EQ(esp_number_of(sent.frames[1]), 0xffffffffu);
         EXPECT_EQ(sent.frames[2], frames[2]);
         EXPECT_EQ(outcome_name(near, near.run({frames[0]}, half).decisions[0]), "sequence-exhausted");
     }

@@ -76,9 +76,9 @@ TEST_F(XfrmLive, FollowsSasAsTheyComeAndGo) {
 }
 
 /// What the kernel tells about ends of SAs; opened before they end.
-class Ends {
+class EndsByKernel {
 public:
-    Ends() : socket_(netlink::open_socket(NETLINK_XFRM, {XFRMNLGRP_EXPIRE})) {}
+    EndsByKernel() : socket_(netlink::open_socket(NETLINK_XFRM, {XFRMNLGRP_EXPIRE})) {}
     /// Of the next: 0 soft, 1 hard; -1: none has come.
     int next() {
         int hard = -1;
@@ -100,7 +100,7 @@ TEST_F(XfrmLive, HasTheKernelTakeOverCountsAndTellOfEnds) {
                       keys = "reqid 1 mode tunnel aead 'rfc4106(gcm(aes))' 0x" + std::string(kKeyText, 40) +
                              " 128 limit byte-soft 5000 limit packet-hard 900";
     if (!ip("state add " + sa + keys)) GTEST_SKIP() << "needs a kernel with ESP (esp4)";
-    Ends ends;
+    EndsByKernel ends;
     nf::ipsec::XfrmWatch watch(4500, Config::parse("{}"), {});
     std::atomic<int> changes{0};
     watch.on_change([&] { ++changes; });

@@ -12,7 +12,7 @@ namespace {
 const SaSpec kOut, kOutNext{.spi = 0x1002, .added = 200};
 const SaSpec kIn{.src = "198.51.100.1", .dst = "192.0.2.1", .spi = 0x2001},
     kInNext{.src = "198.51.100.1", .dst = "192.0.2.1", .spi = 0x2002, .added = 200};
-const Tunnel kTunnel{.cipher = "aes-128-gcm"};
+const Tunnel kRekeyed{.cipher = "aes-128-gcm"};
 
 /// As strongSwan has it: with the SPI of the SA that is to be used.
 PolicySpec out_policy(uint32_t spi) { return {.spi = spi}; }
@@ -28,8 +28,8 @@ PolicySpec in_policy(uint8_t direction) {
 class XfrmRekey : public testing::Test {
 protected:
     void SetUp() override {
-        near_.tell(sa_message(kIn, kTunnel, 1));
-        near_.tell(sa_message(kOut, kTunnel, 2));
+        near_.tell(sa_message(kIn, kRekeyed, 1));
+        near_.tell(sa_message(kOut, kRekeyed, 2));
         for (const uint8_t direction : {XFRM_POLICY_IN, XFRM_POLICY_FWD})
             near_.tell(policy_message(in_policy(direction)));
         near_.tell(policy_message(out_policy(kOut.spi)));
@@ -47,7 +47,7 @@ protected:
     /// Whether what the other end sends by an SA is taken out of it.
     bool takes(const SaSpec& sa, uint8_t key_change) {
         Told other;
-        other.tell(sa_message(sa, kTunnel, key_change));
+        other.tell(sa_message(sa, kRekeyed, key_change));
         other.tell(policy_message(in_policy(XFRM_POLICY_OUT)));
         other.apply();
         Frame clear = clear_frame(20);
@@ -71,10 +71,10 @@ XfrmMessage update(XfrmMessage message) {
 TEST_F(XfrmRekey, SendsByTheSaThatThePolicyNamesWhicheverIsNewer) {
     EXPECT_EQ(sent_by(), kOut.spi);
     // The other end asks for new SAs. The answer is still to be sent: it does not know the new one yet.
-    tell(update(sa_message(kInNext, kTunnel, 3)));
+    tell(update(sa_message(kInNext, kRekeyed, 3)));
     EXPECT_TRUE(takes_new());
     EXPECT_EQ(sent_by(), kOut.spi);
-    tell(sa_message(kOutNext, kTunnel, 4));
+    tell(sa_message(kOutNext, kRekeyed, 4));
     EXPECT_EQ(sent_by(), kOut.spi) << "the other end would have no SA for the new one";
     for (const uint8_t direction : {XFRM_POLICY_IN, XFRM_POLICY_FWD}) tell(policy_message(in_policy(direction)));
     EXPECT_EQ(sent_by(), kOut.spi);
@@ -96,12 +96,12 @@ TEST_F(XfrmRekey, SendsByTheSaThatThePolicyNamesWhicheverIsNewer) {
 TEST_F(XfrmRekey, SendsByTheNewestWhereThePolicyNamesNone) {
     tell(policy_message(out_policy(0)));
     EXPECT_EQ(sent_by(), kOut.spi);
-    tell(sa_message(kOutNext, kTunnel, 4));
+    tell(sa_message(kOutNext, kRekeyed, 4));
     EXPECT_EQ(sent_by(), kOutNext.spi);
 }
 
 TEST_F(XfrmRekey, DropsNothingWhereTheNamedSaIsGoneFirst) {
-    tell(sa_message(kOutNext, kTunnel, 4));
+    tell(sa_message(kOutNext, kRekeyed, 4));
     tell(sa_gone(kOut));
     EXPECT_EQ(sent_by(), kOutNext.spi);
     tell(policy_message(out_policy(kOutNext.spi)));
@@ -119,7 +119,7 @@ TEST_F(XfrmRekey, TakesNamesOfNoSaForNoReasonToSendInClear) {
 TEST_F(XfrmRekey, GoesOverAThousandTimes) {
     for (uint32_t i = 1; i <= 1000; ++i) {
         const SaSpec next{.spi = 0x10000 + i, .added = 100 + i};
-        near_.tell(sa_message(next, kTunnel, static_cast<uint8_t>(10 + i % 200)));
+        near_.tell(sa_message(next, kRekeyed, static_cast<uint8_t>(10 + i % 200)));
         near_.tell(policy_message(out_policy(next.spi)));
         near_.tell(sa_gone({.spi = i == 1 ? kOut.spi : 0x10000 + i - 1}));
         if (i % 100 != 0) continue;
@@ -132,7 +132,7 @@ TEST_F(XfrmRekey, GoesOverAThousandTimes) {
 
 TEST_F(XfrmRekey, FindsTheSaThatThePolicyNamesAmongAThousand) {
     for (uint32_t i = 0; i < 1000; ++i)
-        near_.tell(sa_message({.spi = 0x3000 + i, .added = 300 + i}, kTunnel, static_cast<uint8_t>(i % 250 + 5)));
+        near_.tell(sa_message({.spi = 0x3000 + i, .added = 300 + i}, kRekeyed, static_cast<uint8_t>(i % 250 + 5)));
     tell(policy_message(out_policy(kOut.spi)));
     EXPECT_EQ(sent_by(), kOut.spi);
 }
