@@ -10,9 +10,9 @@ using exec::BatchPolicy;
 using Line = BatchPolicy::Line;
 using Load = BatchPolicy::Load;
 
-constexpr size_t kMax = 1024;
+constexpr size_t kFull = 1024;
 constexpr uint64_t kDelay = 50'000;
-constexpr BatchPolicy kPolicy{.most_packets = kMax, .max_delay_ns = kDelay, .depth = 4, .idle_below = 1};
+constexpr BatchPolicy kPolicy{.most_packets = kFull, .max_delay_ns = kDelay, .depth = 4, .idle_below = 1};
 
 /// A device that has three more batches in flight than none, and room for another.
 Load busy(size_t waiting, uint64_t waited_ns = 0) {
@@ -28,7 +28,7 @@ TEST(BatchPolicyTest, NothingIsDueOfNoPackets) {
 }
 
 TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
-    for (const size_t waiting : {size_t{1}, kMax, 10 * kMax}) {
+    for (const size_t waiting : {size_t{1}, kFull, 10 * kFull}) {
         Load load = busy(waiting, UINT64_MAX);
         load.free_batches = 0;
         EXPECT_FALSE(kPolicy.is_due(load)) << waiting;
@@ -36,7 +36,7 @@ TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
 }
 
 TEST(BatchPolicyTest, AnIdleDeviceGetsWhatThereIsAtOnce) {
-    for (const size_t waiting : {size_t{1}, kMax - 1, kMax, kMax + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
+    for (const size_t waiting : {size_t{1}, kFull - 1, kFull, kFull + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
 }
 
 TEST(BatchPolicyTest, AnIdleDeviceWaitsForWhatCanBeReceivedAtOnce) {
@@ -92,13 +92,13 @@ TEST(BatchPolicyTest, ADeviceIsIdleBelowSoManyBatches) {
 
 TEST(BatchPolicyTest, ABusyDeviceGetsAFullBatchAtOnce) {
     EXPECT_FALSE(kPolicy.is_due(busy(1)));
-    EXPECT_FALSE(kPolicy.is_due(busy(kMax - 1)));
-    EXPECT_TRUE(kPolicy.is_due(busy(kMax)));
-    EXPECT_TRUE(kPolicy.is_due(busy(kMax + 1)));
+    EXPECT_FALSE(kPolicy.is_due(busy(kFull - 1)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kFull)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kFull + 1)));
 }
 
 TEST(BatchPolicyTest, ABusyDeviceGetsABatchOncePacketsAreOld) {
-    for (const size_t waiting : {size_t{1}, kMax - 1}) {
+    for (const size_t waiting : {size_t{1}, kFull - 1}) {
         EXPECT_FALSE(kPolicy.is_due(busy(waiting, kDelay - 1)));
         EXPECT_TRUE(kPolicy.is_due(busy(waiting, kDelay)));
     }
@@ -124,11 +124,11 @@ TEST(BatchPolicyTest, FewPacketsGoAtEvenDistances) {
 }
 
 TEST(BatchPolicyTest, ABatchWaitsBehindTheWorkersOwnUntilItIsFull) {
-    for (Load load : {idle(1), idle(kMax - 1), busy(kMax - 1, UINT64_MAX)}) {
+    for (Load load : {idle(1), idle(kFull - 1), busy(kFull - 1, UINT64_MAX)}) {
         load.line = Line::own;
         EXPECT_FALSE(kPolicy.is_due(load)) << load.waiting;
     }
-    for (Load load : {idle(kMax), busy(kMax)}) {
+    for (Load load : {idle(kFull), busy(kFull)}) {
         load.line = Line::own;
         EXPECT_TRUE(kPolicy.is_due(load));
     }
@@ -142,9 +142,9 @@ TEST(BatchPolicyTest, ABatchWaitsBehindOtherWorkersUntilItsPacketsAreOld) {
             return kPolicy.is_due(load);
         };
         EXPECT_FALSE(due(1, 0));
-        EXPECT_FALSE(due(kMax - 1, 2 * kDelay - 1));
+        EXPECT_FALSE(due(kFull - 1, 2 * kDelay - 1));
         EXPECT_TRUE(due(1, 2 * kDelay));
-        EXPECT_TRUE(due(kMax, 0));
+        EXPECT_TRUE(due(kFull, 0));
     }
 }
 

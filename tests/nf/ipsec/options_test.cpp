@@ -46,7 +46,7 @@ struct Folder {
 };
 
 /// What the NF says of the options in a file, and what it warned of.
-std::string complaint(const std::string& file, std::vector<std::string>* warnings = nullptr) {
+std::string complaint_of(const std::string& file, std::vector<std::string>* warnings = nullptr) {
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
     show_lines_of(file);  // as of a file that the command line names
     try {
@@ -140,7 +140,7 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
     const Folder folder;
     for (const Mistake& mistake : mistakes) {
         SCOPED_TRACE(mistake.text);
-        const std::string said = complaint(folder.write("chain.yaml", mistake.text));
+        const std::string said = complaint_of(folder.write("chain.yaml", mistake.text));
         EXPECT_NE(said.find(mistake.message), std::string::npos) << said;
         EXPECT_NE(said.find(mistake.hint), std::string::npos) << said;
         EXPECT_NE(said.find("chain.yaml:"), std::string::npos) << said;
@@ -153,7 +153,7 @@ TEST(IpsecOptions, NamesMistakesInLifetimes) {
     const auto said_of = [&](const std::string& lifetime) {
         std::string text = sa();
         text.insert(text.size() - 1, ", " + lifetime);
-        return complaint(folder.write("chain.yaml", "sas: [" + text + "]"));
+        return complaint_of(folder.write("chain.yaml", "sas: [" + text + "]"));
     };
     EXPECT_EQ(said_of("lifetime: {packets: 100, time: 3600s}, soft-lifetime: {time: 30s}"), "");
     EXPECT_NE(said_of("lifetime: {}").find("without an end"), std::string::npos);
@@ -166,11 +166,11 @@ TEST(IpsecOptions, NamesMistakesInLifetimes) {
 
 TEST(IpsecOptions, ShowsNoKeyEvenWhenTheYamlAroundItIsBroken) {
     const Folder folder;
-    const std::string said = complaint(folder.write("chain.yaml", "sas: [" + sa() + "\npolicies: ]: {"));
+    const std::string said = complaint_of(folder.write("chain.yaml", "sas: [" + sa() + "\npolicies: ]: {"));
     EXPECT_NE(said.find("not YAML"), std::string::npos);
     EXPECT_FALSE(holds_key(said)) << said;
     const std::string keys = folder.write("keys.yaml", "t: {key: " + kKey + ", : ]");
-    const std::string other = complaint(folder.write("chain.yaml", "keys: keys.yaml"));
+    const std::string other = complaint_of(folder.write("chain.yaml", "keys: keys.yaml"));
     EXPECT_NE(other.find("keys.yaml"), std::string::npos) << other;
     EXPECT_FALSE(holds_key(other)) << other;
 }
@@ -180,19 +180,19 @@ TEST(IpsecOptions, TakesKeysFromAFileThatOnlyItsOwnerMayRead) {
     const std::string chain = folder.write("chain.yaml", "keys: keys.yaml\nsas: [" + sa("key: , auth-key: ") + "]\n");
     const std::string text = "t: {key: " + kKey + ", auth-key: " + kAuth + "}\n";
     folder.write("keys.yaml", text, 0600);
-    EXPECT_EQ(complaint(chain), "");
+    EXPECT_EQ(complaint_of(chain), "");
     for (const mode_t mode : {0640u, 0604u, 0660u, 0644u}) {
         folder.write("keys.yaml", text, mode);
-        const std::string said = complaint(chain);
+        const std::string said = complaint_of(chain);
         EXPECT_NE(said.find("open to others"), std::string::npos) << said;
         EXPECT_NE(said.find("chmod 600"), std::string::npos) << said;
     }
     folder.write("keys.yaml", text + "stranger: {key: " + kKey + "}\n", 0600);
-    EXPECT_NE(complaint(chain).find("keys.yaml:2:1"), std::string::npos) << complaint(chain);
-    EXPECT_NE(complaint(chain).find("'stra…'"), std::string::npos) << "not more of a file that only some may read";
-    EXPECT_FALSE(holds_key(complaint(chain)));
+    EXPECT_NE(complaint_of(chain).find("keys.yaml:2:1"), std::string::npos) << complaint_of(chain);
+    EXPECT_NE(complaint_of(chain).find("'stra…'"), std::string::npos) << "not more of a file that only some may read";
+    EXPECT_FALSE(holds_key(complaint_of(chain)));
     folder.write("keys.yaml", text, 0600);
-    const std::string twice = complaint(
+    const std::string twice = complaint_of(
         folder.write("chain.yaml", "keys: keys.yaml\nsas: [" + sa("auth-key: ") + "]\n"));
     EXPECT_NE(twice.find("stands here and in the file of keys"), std::string::npos) << twice;
     EXPECT_FALSE(holds_key(twice)) << twice;
@@ -201,16 +201,16 @@ TEST(IpsecOptions, TakesKeysFromAFileThatOnlyItsOwnerMayRead) {
 TEST(IpsecOptions, WarnsOfWhatWorksButDeservesALook) {
     const Folder folder;
     std::vector<std::string> warnings;
-    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa() + "]", 0600), &warnings), "");
+    EXPECT_EQ(complaint_of(folder.write("chain.yaml", "sas: [" + sa() + "]", 0600), &warnings), "");
     EXPECT_TRUE(warnings.empty());
-    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa() + "]", 0644), &warnings), "");
+    EXPECT_EQ(complaint_of(folder.write("chain.yaml", "sas: [" + sa() + "]", 0644), &warnings), "");
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find("everyone on this machine may read"), std::string::npos);
-    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa("direction: in") + "]", 0600), &warnings), "");
+    EXPECT_EQ(complaint_of(folder.write("chain.yaml", "sas: [" + sa("direction: in") + "]", 0600), &warnings), "");
     ASSERT_EQ(warnings.size(), 2u);
     EXPECT_NE(warnings[1].find("any two addresses"), std::string::npos);
-    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa("key: '" + std::string(32, '0') + "'") + "]", 0600),
-                        &warnings),
+    EXPECT_EQ(complaint_of(folder.write("chain.yaml", "sas: [" + sa("key: '" + std::string(32, '0') + "'") + "]", 0600),
+                           &warnings),
               "");
     ASSERT_EQ(warnings.size(), 3u);
     EXPECT_NE(warnings[2].find("one byte repeated"), std::string::npos);
