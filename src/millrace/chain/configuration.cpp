@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "millrace/base/files/output_file.hpp"
-#include "millrace/base/large_pages.hpp"
 #include "millrace/base/running.hpp"
 #include "millrace/chain/classification/classified.hpp"
 #include "millrace/chain/equal_functions.hpp"
@@ -274,7 +273,7 @@ private:
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
         check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
         node.nf = make_nf(program, node, *options, siblings);
-        make_state_present(*node.nf);
+        if (options_.live && result_.device.find("cpu") != std::string::npos) node.nf->image().make_resident_present();
         node.type = &nf::type_of(*node.type, *node.nf);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");
@@ -282,11 +281,7 @@ private:
 
     std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options,
                                                  SiblingPlaces::Chain* siblings) {
-        nf::Environment environment;
-        environment.node_name = node.name;
-        environment.chain_name = program.name;
-        environment.output_folder = result_.output_folder;
-        environment.ports = result_.port_names;
+        nf::Environment environment{node.name, program.name, result_.output_folder, result_.port_names};
         environment.linux_ports = interfaces_of(result_.linux_ports);
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";
@@ -301,13 +296,6 @@ private:
         std::shared_ptr<nf::NetworkFunction> made = node.type->create(options, environment);
         if (first == nullptr) first = made;
         return made;
-    }
-
-    /// Where the CPU runs a function, its packets are not to wait for memory.
-    void make_state_present(const nf::NetworkFunction& made) const {
-        if (!options_.live || result_.device.find("cpu") == std::string::npos) return;
-        for (const nf::Image::Array& array : made.image().arrays())
-            if (array.resident) make_present(const_cast<void*>(array.data), array.bytes);
     }
 
     void connect(Program& program, size_t index, const std::optional<Config>& on) {

@@ -119,6 +119,10 @@ public:
         arrays_.back().resident = true;
     }
 
+    /// Has the system give all memory of the host's copies of state that stays where the NF runs: where the CPU runs
+    /// it, packets do not wait for that.
+    void make_resident_present() const;
+
     const void* tables() const { return tables_; }
     size_t tables_bytes() const { return tables_bytes_; }
     const std::vector<Array>& arrays() const { return arrays_; }
