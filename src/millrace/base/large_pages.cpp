@@ -16,10 +16,8 @@ constexpr size_t kShare = size_t{64} << 20;
 
 void touch(uint8_t* memory, size_t bytes) {
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
-    for (size_t at = 0; at < bytes; at += kPage) {
-        volatile uint8_t& first = memory[at];
-        first = first;
-    }
+    // Workers may be writing there meanwhile: a configuration is read again with the tables that it had.
+    for (size_t at = 0; at < bytes; at += kPage) __atomic_fetch_or(memory + at, uint8_t{0}, __ATOMIC_RELAXED);
 }
 
 }  // namespace

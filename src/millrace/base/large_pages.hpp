@@ -76,7 +76,7 @@ template <class T>
 using ZeroPageVector = std::vector<T, ZeroPageAllocator<T>>;
 
 /// Has the system give all of this memory now, and not where it is first touched; several threads share the work. What
-/// it holds stays. Where there is not enough, the program ends as it would later.
+/// it holds stays, whoever writes to it meanwhile. Where there is not enough, the program ends as it would later.
 void make_present(void* memory, size_t bytes);
 
 }  // namespace millrace

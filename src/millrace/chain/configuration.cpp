@@ -281,7 +281,10 @@ private:
 
     std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options,
                                                  SiblingPlaces::Chain* siblings) {
-        nf::Environment environment{node.name, program.name, result_.output_folder, result_.port_names};
+        nf::Environment environment{.node_name = node.name,
+                                    .chain_name = program.name,
+                                    .output_folder = result_.output_folder,
+                                    .ports = result_.port_names};
         environment.linux_ports = interfaces_of(result_.linux_ports);
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";

@@ -118,7 +118,24 @@ TEST(Conntrack, FollowsManySessionsOnTheCpu) {
     expect_outcomes(given, run_on_cpu(make_configuration("[conntrack: {max-flows: 4k}]", "cpu"), given.frames, 256));
 }
 
-class Conntracks : public DeviceInMode {};
+class Conntracks : public DeviceInMode {
+protected:
+    /// What the cpu has decided, and the chain that has decided the same in this way.
+    struct Compared {
+        EngineRun expected;
+        chain::Configuration chain;
+    };
+    Compared compare_with_cpu(const std::vector<Frame>& frames, size_t burst, uint32_t seed) {
+        exec::OffloadOptions options;
+        options.mode = mode();
+        const auto chain_on = [](const std::string& device) {
+            return make_configuration("[conntrack: {max-flows: 2k}]", device);
+        };
+        Compared compared{run_on_cpu(chain_on("cpu"), frames, 256), chain_on(name())};
+        expect_equal(compared.expected, run_on_device(device(seed), compared.chain, frames, burst, options), name());
+        return compared;
+    }
+};
 
 TEST_P(Conntracks, FollowManySessions) {
     const Given given = mixed_sessions(300, 2);
@@ -199,12 +216,7 @@ std::vector<Frame> segments_at_edges(unsigned connections, size_t count, unsigne
 TEST_P(Conntracks, DecideAsTheCpuAtTheEdgesOfWindows) {
     for (const unsigned connections : {1u, 4u, 50u}) {
         const std::vector<Frame> frames = segments_at_edges(connections, 6000, connections);
-        exec::OffloadOptions options;
-        options.mode = mode();
-        const auto on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu"),
-                   chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
-        const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
-        expect_equal(expected, run_on_device(device(8), chain, frames, 900, options), name());
+        const auto [expected, chain] = compare_with_cpu(frames, 900, 8);
         size_t valid = 0, invalid = 0;
         for (const auto& outcome : expected.outcomes) {
             valid += outcome.visits[0].decision.outcome == kEstablished ? 1 : 0;
@@ -220,13 +232,9 @@ TEST_P(Conntracks, DecideAsTheCpuAtTheEdgesOfWindows) {
 
 TEST_P(Conntracks, DecideAsTheCpuOnAnyPackets) {
     Rng rng(5);
-    const std::vector<Frame> frames = random_packets(rng, 3000, {});
-    exec::OffloadOptions options;
-    options.mode = mode();
-    const EngineRun expected = run_on_cpu(make_configuration("[conntrack: {max-flows: 2k}]", "cpu"), frames, 256);
-    const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
-    expect_equal(expected, run_on_device(device(8), chain, frames, 700, options), name());
+    compare_with_cpu(random_packets(rng, 3000, {}), 700, 8);
 }
+
 /// Datagrams of few connections, in batches of which each has many packets of one.
 TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
     std::vector<Frame> frames;
@@ -237,12 +245,7 @@ TEST_P(Conntracks, DecideAheadOnWhatChangesNothing) {
         spec.udp.emplace();
         frames.push_back(build(spec));
     }
-    exec::OffloadOptions options;
-    options.mode = mode();
-    const auto on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu"),
-               chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
-    const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
-    expect_equal(expected, run_on_device(device(9), chain, frames, 200, options), name());
+    const chain::Configuration chain = compare_with_cpu(frames, 200, 9).chain;
     const uint64_t ahead = statistic_of(chain, "decided-ahead");
     // Not those of the batches that were on their way before the first was through.
     if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(ahead, 0u);

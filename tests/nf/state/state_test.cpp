@@ -73,7 +73,26 @@ TEST(StatePerKey, IsAMapsOnTheCpu) {
             }
 }
 
-class StateOnDevices : public DeviceInMode {};
+class StateOnDevices : public DeviceInMode {
+protected:
+    /// Packets of `key_of(i)` to `port_of(i)`, which must be decided on in this way as a map has it. The chain.
+    template <class KeyOf, class PortOf>
+    chain::Configuration expect_as_map(size_t count, uint64_t timeout_us, uint32_t seed, KeyOf key_of, PortOf port_of) {
+        TallyModel model(timeout_us * 1000);
+        Given given;
+        for (size_t i = 0; i < count; ++i) {
+            const uint32_t key = key_of(i) + 1;
+            const uint16_t port = port_of(i);
+            given.frames.push_back(keyed_frame(key, i, port));
+            given.expected.push_back(model.next(key, port));
+        }
+        chain::Configuration chain = tally_chain("timeout: " + std::to_string(timeout_us) + "us", name());
+        exec::OffloadOptions options;
+        options.mode = mode();
+        expect_decisions(given.expected, run_on_device(device(seed), chain, given.frames, 700, options));
+        return chain;
+    }
+};
 
 TEST_P(StateOnDevices, IsAMaps) {
     unsigned seed = 1;
@@ -134,23 +153,18 @@ TEST_P(StateOnDevices, IsDecidedOnAheadWhereNothingChanges) {
 
 /// Few keys, each of whose packets changes what the next one finds.
 TEST_P(StateOnDevices, IsDecidedOnTogetherWhereMuchChanges) {
+    constexpr size_t kCount = 5000;
     for (const uint32_t keys : {1u, 2u, 9u}) {
         std::mt19937 rng(keys);
-        TallyModel model(40'000);
-        Given given;
-        for (size_t i = 0; i < 5000; ++i) {
-            const uint32_t key = rng() % keys, dice = rng() % 300;
-            const uint16_t port = dice < 5 ? static_cast<uint16_t>(dice) : dice % 2 == 0 ? Tally::kQuiet : 80;
-            given.frames.push_back(keyed_frame(key + 1, i, port));
-            given.expected.push_back(model.next(key + 1, port));
-        }
-        const auto chain = tally_chain("timeout: 40us", name());
-        exec::OffloadOptions options;
-        options.mode = mode();
-        expect_decisions(given.expected, run_on_device(device(keys), chain, given.frames, 700, options));
+        const auto chain = expect_as_map(
+            kCount, 40, keys, [&](size_t) { return static_cast<uint32_t>(rng() % keys); },
+            [&](size_t) {
+                const uint32_t dice = rng() % 300;
+                return static_cast<uint16_t>(dice < 5 ? dice : dice % 2 == 0 ? Tally::kQuiet : 80);
+            });
         const uint64_t together = tally_of(chain).statistic("decided-together");
         if (name() == "sim" || mode() == device::Mode::persistent) EXPECT_EQ(together, 0u);
-        else EXPECT_GT(together, given.frames.size() / 2) << keys << " keys";
+        else EXPECT_GT(together, kCount / 2) << keys << " keys";
     }
 }
 
@@ -159,19 +173,15 @@ TEST_P(StateOnDevices, IsDecidedOnInOnePassWhereEffectsAreKnown) {
     for (const uint32_t keys : {1u, 2u, 9u, 60u}) {
         for (const size_t size : {31u, 32u, 33u, 255u, 256u, 257u, 5000u}) {
             std::mt19937 rng(keys);
-            TallyModel model(400'000);
-            Given given;
-            for (size_t i = 0; i < size; ++i) {
-                const uint32_t key = i % 40 < 8 ? rng() % keys : static_cast<uint32_t>(i) / 8 % keys,
-                               dice = rng() % 500;
-                const uint16_t port = dice < 5 ? static_cast<uint16_t>(dice) : Tally::kScanned;
-                given.frames.push_back(keyed_frame(key + 1, i, port));
-                given.expected.push_back(model.next(key + 1, port));
-            }
-            const auto chain = tally_chain("timeout: 400us", name());
-            exec::OffloadOptions options;
-            options.mode = mode();
-            expect_decisions(given.expected, run_on_device(device(keys), chain, given.frames, 700, options));
+            const auto chain = expect_as_map(
+                size, 400, keys,
+                [&](size_t i) {
+                    return i % 40 < 8 ? static_cast<uint32_t>(rng() % keys) : static_cast<uint32_t>(i) / 8 % keys;
+                },
+                [&](size_t) {
+                    const uint32_t dice = rng() % 500;
+                    return static_cast<uint16_t>(dice < 5 ? dice : Tally::kScanned);
+                });
             const uint64_t scanned = tally_of(chain).statistic("decided-by-scan");
             const bool has_scans = name() != "sim" && mode() != device::Mode::persistent;
             if (!has_scans) {

@@ -1,5 +1,5 @@
 // What a YAML text holds: values with their places. The YAML library's own tree takes longer to make than its parser
-// takes to read, several times the memory, and keeps no two threads apart.
+// takes to read, takes several times the memory, and may not be read by two threads at the same time.
 #pragma once
 
 #include <cstdint>
