@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "millrace/base/files/output_file.hpp"
 #include "millrace/base/running.hpp"
@@ -16,6 +15,7 @@
 #include "millrace/chain/tenants/parts.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
+#include "millrace/nf/state/keeps_journal.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::chain {
@@ -273,7 +273,7 @@ private:
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
         check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
         node.nf = make_nf(program, node, *options, siblings);
-        if (options_.live && result_.device.find("cpu") != std::string::npos) node.nf->image().make_resident_present();
+        if (options_.live) nf::make_state_present(*node.nf, result_.device.find("cpu") != std::string::npos);
         node.type = &nf::type_of(*node.type, *node.nf);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");

@@ -66,10 +66,11 @@ struct OrderGate {
     /// launches no others meanwhile. Before the mutex.
     SpinLock launching;
     Device* last_device = nullptr;
-    EventId last = 0;                 ///< behind the ordered steps of the latest batch; 0: none
-    uint64_t batches = 0;             ///< that have passed
-    uint64_t resident_sequences = 0;  ///< of those, that resident kernels keep in order by themselves
-    std::atomic<bool> broken{false};  ///< a device has failed; written under the mutex
+    EventId last = 0;                    ///< behind the ordered steps of the latest batch; 0: none
+    uint64_t batches = 0;                ///< that have passed
+    uint64_t resident_sequences = 0;     ///< of those, that resident kernels keep in order by themselves
+    std::atomic<bool> broken{false};     ///< a device has failed; written under the mutex
+    std::atomic<unsigned> restoring{0};  ///< workers that make what came with a batch the host's
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
     /// state and with less may be in flight together.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;

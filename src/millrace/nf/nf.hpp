@@ -209,11 +209,11 @@ struct Type {
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
-    KeyedFunctionOfBurst run_keyed = nullptr;     ///< nf::run_keyed_burst, of an NF with state per key
-    ClaimFunction claim = nullptr;                ///< KeyedState::claim, of such an NF
-    SweepFunction sweep = nullptr;                ///< KeyedState::sweep_of; the bucket may be beyond the last one
-    size_t wanted_bytes = 0;                      ///< of nf::WantedOnDevice, of such an NF
-    bool decides_ahead = false;                   ///< such an NF's packets may be decided on ahead of sequence
+    KeyedFunctionOfBurst run_keyed = nullptr;    ///< nf::run_keyed_burst, of an NF with state per key
+    ClaimFunction claim = nullptr;               ///< KeyedState::claim, of such an NF
+    SweepFunction sweep = nullptr;               ///< KeyedState::sweep_of; the bucket may be beyond the last one
+    size_t wanted_bytes = 0, journal_bytes = 0;  ///< of such an NF: of nf::WantedOnDevice; of a packet's JournalRecords
+    bool decides_ahead = false;                  ///< such an NF's packets may be decided on ahead of sequence
     bool reads_time = false, is_tenants = false;  ///< the latter: its device half is a tenant's (tenancy/gpu/confined)
     bool finishes = false;                        ///< the device half has `finish`
     uint32_t block_bytes = 0;                     ///< of a GPU block's shared memory
@@ -373,11 +373,11 @@ struct Register {
 
 private:
     static void set_keyed(Type& type) {
-        static const auto own = [](const void* tables) -> const typename Device::Tables& {
-            return *static_cast<const typename Device::Tables*>(tables);
-        };
+        using Tables = typename Device::Tables;
+        static const auto own = [](const void* all) -> const Tables& { return *static_cast<const Tables*>(all); };
         type.reads_time = true;
         type.wanted_bytes = sizeof(typename WantedOnDevice<Device>::Type);
+        type.journal_bytes = decltype(Device::Tables::state)::template journal_bytes<Device>();
         type.decides_ahead = DecidesAhead<Device> && !detail::HasKeyedCommit<Device> && !type.emits_events;
         type.order_key = [](const Packet& packet, const void* tables) {
             Wanted<Device> wanted;

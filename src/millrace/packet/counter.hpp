@@ -14,6 +14,14 @@ MILLRACE_DEVICE uint64_t add_atomically(uint64_t& counter, uint64_t n) {
 #endif
 }
 
+MILLRACE_DEVICE uint32_t add_atomically(uint32_t& counter, uint32_t n) {
+#if MILLRACE_GPU
+    return atomicAdd(&counter, n);
+#else
+    return __atomic_fetch_add(&counter, n, __ATOMIC_RELAXED);
+#endif
+}
+
 /// Sets it to `least` where it is less, whoever else does so meanwhile.
 MILLRACE_DEVICE void raise_atomically(uint64_t& value, uint64_t least) {
 #if MILLRACE_GPU

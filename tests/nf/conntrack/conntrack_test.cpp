@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <random>
 
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/nf/conntrack/device.hpp"
 #include "millrace/nf/flows/tcp.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -80,8 +85,8 @@ struct Given {
     std::vector<uint32_t> expected;
 };
 
-/// Sessions at the same time, mixed, each in its order; and segments that somebody else has made up.
-Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12) {
+/// Sessions at the same time, mixed, each in its order; and segments that somebody else has made up, if wanted.
+Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12, bool forged_ones = true) {
     std::mt19937 rng(seed);
     std::vector<Session> all;
     std::vector<size_t> turns, next(sessions);
@@ -94,7 +99,7 @@ Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12) {
     std::shuffle(turns.begin(), turns.end(), rng);
     Given given;
     for (const size_t i : turns) {
-        if (next[i] > 2 && rng() % 20 == 0) {
+        if (forged_ones && next[i] > 2 && rng() % 20 == 0) {
             Frame forged = all[i].frames[next[i] - 1];
             forged[14 + 20 + 4] ^= 0x40;  // far from any window
             given.frames.push_back(std::move(forged));
@@ -104,6 +109,19 @@ Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12) {
         given.expected.push_back(all[i].expected[next[i]++]);
     }
     return given;
+}
+
+/// By key: where the connections are that the host has.
+std::map<std::vector<uint8_t>, uint32_t> kept_connections(const chain::Configuration& chain) {
+    using nf::conntrack::Conntrack;
+    const auto& state = static_cast<const Conntrack::Tables*>(chain.chains[0]->nodes[0].nf->image().tables())->state;
+    std::map<std::vector<uint8_t>, uint32_t> kept;
+    for (uint64_t i = 0; i < state.tags.size(); ++i) {
+        if (state.tags[i] == 0) continue;
+        const auto* const key = reinterpret_cast<const uint8_t*>(&state.entries[i].key);
+        kept[{key, key + sizeof state.entries[i].key}] = Conntrack::lasting(state.entries[i].value);
+    }
+    return kept;
 }
 
 void expect_outcomes(const Given& given, const EngineRun& run) {
@@ -131,8 +149,10 @@ protected:
         const auto chain_on = [](const std::string& device) {
             return make_configuration("[conntrack: {max-flows: 2k}]", device);
         };
-        Compared compared{run_on_cpu(chain_on("cpu"), frames, 256), chain_on(name())};
+        const auto on_cpu = chain_on("cpu");
+        Compared compared{run_on_cpu(on_cpu, frames, 256), chain_on(name())};
         expect_equal(compared.expected, run_on_device(device(seed), compared.chain, frames, burst, options), name());
+        EXPECT_EQ(kept_connections(compared.chain), kept_connections(on_cpu)) << "what the device has written down";
         return compared;
     }
 };
@@ -141,8 +161,32 @@ TEST_P(Conntracks, FollowManySessions) {
     const Given given = mixed_sessions(300, 2);
     exec::OffloadOptions options;
     options.mode = mode();
-    const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+    const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name()),
+               on_cpu = make_configuration("[conntrack: {max-flows: 2k}]", "cpu");
     expect_outcomes(given, run_on_device(device(7), chain, given.frames, 500, options));
+    expect_outcomes(given, run_on_cpu(on_cpu, given.frames, 256));
+    EXPECT_EQ(kept_connections(chain), kept_connections(on_cpu)) << "what the device has written down";
+}
+
+/// Nobody may begin in the midst of a connection: so those of a device that has gone must be known.
+TEST(Conntrack, LetsConnectionsGoOnWithoutTheirDevice) {
+    const Given given = mixed_sessions(300, 4, 12, false);
+    for (const bool journal : {true, false})
+        for (const uint64_t after : {30u, 60u, 100u}) {
+            const auto chain = make_configuration(
+                fmt::format("[conntrack: {{max-flows: 2k, pick-up: false, journal: {}}}]", journal), "sim");
+            device::sim::SimOptions sim;
+            sim.faults = {{device::sim::Fault::Kind::device_lost, after}};
+            const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, given.frames, 100,
+                                                {}, Work::fault);
+            EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+            ASSERT_EQ(run.outcomes.size(), given.frames.size());
+            size_t others = 0;
+            for (size_t i = 0; i < given.frames.size(); ++i)
+                others += run.outcomes[i].verdict.decision.outcome != given.expected[i] ? 1 : 0;
+            if (journal) EXPECT_EQ(others, 0u) << after;
+            else EXPECT_GT(others, given.frames.size() / 20) << "without it they are lost";
+        }
 }
 
 uint64_t statistic_of(const chain::Configuration& chain, const char* name) {

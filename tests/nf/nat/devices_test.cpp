@@ -8,7 +8,9 @@
 #include <set>
 
 #include "millrace/device/sim/sim_device.hpp"
+#include "millrace/nf/nat/device.hpp"
 #include "nf/mappings/external_ends.hpp"
+#include "nf/mappings/kept.hpp"
 #include "nf/nat/talk.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -115,7 +117,8 @@ TEST(Nat, ReadsNothingBehindWhatAnErrorCarries) {
                     decision.outcome == kInbound);
 }
 
-/// The device goes, and its mappings with it: the CPU gives out ports anew, to one endpoint each, and keeps to them.
+/// The device goes: the CPU goes on with its mappings. Without a journal it gives out ports anew, to one endpoint each,
+/// and keeps to them.
 TEST(Nat, GoesOnWithoutADeviceThatHasGone) {
     std::vector<Frame> frames;
     constexpr size_t kEndpoints = 1000;
@@ -124,25 +127,36 @@ TEST(Nat, GoesOnWithoutADeviceThatHasGone) {
         frames.push_back(
             talk(17, {ipv4("10.1.0.0") + one / 10, static_cast<uint16_t>(5000 + one)}, {ipv4("192.0.2.9"), 53}));
     }
-    const auto chain = make_configuration("[nat: {inside: 10.0.0.0/8, pool: 198.51.100.1, ports: 1024-9215}]", "sim");
-    device::sim::SimOptions sim;
-    sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
-    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
-                                        Work::fault);
-    expect_conserved(run, frames.size());
-    EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
-    const auto statistics = chain.chains[0]->nodes[0].nf->statistics();
-    const auto lost = std::ranges::find(statistics, "entries-lost", &nf::Statistic::name);
-    ASSERT_NE(lost, statistics.end());
-    EXPECT_GT(lost->value, 0u) << "some batches had come back";
+    const auto chain_on = [](const char* device, bool journal) {
+        return make_configuration(fmt::format("[nat: {{inside: 10.0.0.0/8, pool: 198.51.100.1, ports: 1024-9215, "
+                                              "journal: {}}}]",
+                                              journal),
+                                  device);
+    };
+    const EngineRun expected = run_on_cpu(chain_on("cpu", true), frames, 100);
+    for (const bool journal : {true, false}) {
+        const auto chain = chain_on("sim", journal);
+        device::sim::SimOptions sim;
+        sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
+        const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
+                                            Work::fault);
+        expect_conserved(run, frames.size());
+        EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+        const auto statistics = chain.chains[0]->nodes[0].nf->statistics();
+        const auto lost = std::ranges::find(statistics, "entries-lost", &nf::Statistic::name);
+        ASSERT_NE(lost, statistics.end());
+        EXPECT_EQ(lost->value == 0, journal) << "some batches had come back";
 
-    std::vector<Peer> external(frames.size());
-    for (const Outcome& outcome : run.outcomes) {
-        ASSERT_EQ(outcome.verdict.decision.outcome, kOutbound);
-        ASSERT_TRUE(checksums_right(outcome.frame));
-        external.at(outcome.number) = source_of(outcome.frame);
+        std::vector<Peer> external(frames.size());
+        for (size_t i = 0; i < run.outcomes.size(); ++i) {
+            const Outcome& outcome = run.outcomes[i];
+            ASSERT_EQ(outcome.verdict.decision.outcome, kOutbound);
+            ASSERT_TRUE(checksums_right(outcome.frame));
+            ASSERT_TRUE(!journal || outcome.frame == expected.outcomes[i].frame) << "packet " << i;
+            external.at(outcome.number) = source_of(outcome.frame);
+        }
+        expect_given_once_and_kept(external, kEndpoints);
     }
-    expect_given_once_and_kept(external, kEndpoints);
 }
 
 class Nats : public DeviceInMode {};
@@ -151,9 +165,14 @@ TEST_P(Nats, DecideAsTheCpuOnAnyPackets) {
     const auto frames = mixture(4000, 5);
     exec::OffloadOptions options;
     options.mode = mode();
-    const EngineRun expected = run_on_cpu(make_configuration(chain_text(), "cpu"), frames, 256);
-    const auto chain = make_configuration(chain_text(), name());
+    const auto on_cpu = make_configuration(chain_text(), "cpu"), chain = make_configuration(chain_text(), name());
+    const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
     expect_equal(expected, run_on_device(device(8), chain, frames, 700, options), name());
+    const auto kept = [](const chain::Configuration& of) {
+        return kept_mappings<nf::nat::Nat>(*of.chains[0]->nodes[0].nf);
+    };
+    EXPECT_EQ(kept(chain), kept(on_cpu)) << "what the device has written down";
+    EXPECT_GT(kept(chain).size(), 100u);
 }
 INSTANTIATE_TEST_SUITE_P(Devices, Nats, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 

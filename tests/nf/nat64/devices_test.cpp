@@ -9,7 +9,9 @@
 #include <set>
 
 #include "millrace/device/sim/sim_device.hpp"
+#include "millrace/nf/nat64/device.hpp"
 #include "nf/mappings/external_ends.hpp"
+#include "nf/mappings/kept.hpp"
 #include "nf/nat64/sides.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -154,7 +156,7 @@ TEST(Nat64, ReadsNothingBehindWhatAnErrorCarries) {
     EXPECT_GT(seen[kNobody], 100u);
 }
 
-/// The device goes, and its mappings with it: the CPU gives out ports anew, to one endpoint each, and keeps to them.
+/// The device goes: the CPU goes on with its mappings.
 TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
     constexpr size_t kEndpoints = 1000;
     std::vector<Frame> frames;
@@ -163,7 +165,9 @@ TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
         store_be16(client.ipv6.data() + 14, static_cast<uint16_t>(i % kEndpoints / 10));
         frames.push_back(in_ipv6({}, client, outside(ipv4("192.0.2.9"), 53)));
     }
-    const auto chain = make_configuration("[nat64: {pool: 198.51.100.1, ports: 1024-9215}]", "sim");
+    const std::string text = "[nat64: {pool: 198.51.100.1, ports: 1024-9215}]";
+    const auto chain = make_configuration(text, "sim");
+    const EngineRun expected = run_on_cpu(make_configuration(text, "cpu"), frames, 100);
     device::sim::SimOptions sim;
     sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
     const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
@@ -171,9 +175,11 @@ TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
     expect_conserved(run, frames.size());
     EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
     std::vector<Side> external(frames.size());
-    for (const Outcome& outcome : run.outcomes) {
+    for (size_t i = 0; i < run.outcomes.size(); ++i) {
+        const Outcome& outcome = run.outcomes[i];
         ASSERT_EQ(outcome.verdict.decision.outcome, kOut);
         ASSERT_TRUE(sums_right(outcome.frame));
+        ASSERT_EQ(outcome.frame, expected.outcomes[i].frame) << "packet " << i;
         external.at(outcome.number) = source4(outcome.frame);
     }
     expect_given_once_and_kept(external, kEndpoints);
@@ -185,9 +191,14 @@ TEST_P(Nat64s, DecideAsTheCpuOnAnyPackets) {
     const auto frames = mixture(4000, 5);
     exec::OffloadOptions options;
     options.mode = mode();
-    const EngineRun expected = run_on_cpu(make_configuration(chain_text(), "cpu"), frames, 256);
-    const auto chain = make_configuration(chain_text(), name());
+    const auto on_cpu = make_configuration(chain_text(), "cpu"), chain = make_configuration(chain_text(), name());
+    const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
     expect_equal(expected, run_on_device(device(8), chain, frames, 700, options), name());
+    const auto kept = [](const chain::Configuration& of) {
+        return kept_mappings<nf::nat64::Nat64>(*of.chains[0]->nodes[0].nf);
+    };
+    EXPECT_EQ(kept(chain), kept(on_cpu)) << "what the device has written down";
+    EXPECT_GT(kept(chain).size(), 100u);
 }
 INSTANTIATE_TEST_SUITE_P(Devices, Nat64s, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 

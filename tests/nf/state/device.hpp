@@ -57,6 +57,9 @@ struct Tally {
         return {static_cast<uint32_t>(entry->tally.packets), outcome};
     }
 
+    /// What numbers packets outlives a device; how many there were may not.
+    MILLRACE_DEVICE static uint32_t lasting(const Seen& seen) { return seen.last; }
+
     /// What packets to port kScanned do: one after the other they make `last` now this, now that, and all together
     /// factor * last + term.
     struct Effect {

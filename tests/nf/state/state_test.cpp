@@ -366,7 +366,7 @@ TEST(StatePerKey, IsNoOrderOfAllPacketsOnSimulatedDevices) {
 /// The device is gone: what it had is counted, and the CPU begins anew.
 TEST(StatePerKey, IsCountedWhenItGoesWithADevice) {
     const Given given = make_packets(Keys::thousand, 3000, 1'000'000'000, 31, false);
-    const auto chain = tally_chain("timeout: 1s", "sim");
+    const auto chain = tally_chain("timeout: 1s, journal: false", "sim");
     device::sim::SimOptions options;
     options.faults = {{device::sim::Fault::Kind::device_lost, 60}};
     const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(options), chain, given.frames, 100, {},

@@ -10,7 +10,7 @@ TallyHost::TallyHost(const Config& options, const nf::Environment& environment)
     : KeyedFunction(KeyedOptions::read(options, "keys", {.most = 1 << 16, .timeout_ns = 1'000'000'000'000}),
                     environment, "tally") {
     std::vector<std::string> known = KeyedOptions::names("keys");
-    known.push_back("counts-all");
+    known.insert(known.end(), {"counts-all", "journal"});
     options.only(known);
     tables().counts_all = options.boolean_or("counts-all", false);
     image_to_fill().attach_state(tables().all, std::make_shared<std::vector<uint32_t>>(1), "all");
@@ -29,6 +29,14 @@ uint64_t TallyHost::packets() const {
     for (uint64_t i = 0; i < tables.state.tags.size(); ++i)
         if (tables.state.tags[i] != 0) packets += tables.state.entries[i].value.tally.packets;
     return packets;
+}
+
+std::map<uint32_t, uint32_t> TallyHost::kept() const {
+    const auto& state = static_cast<const Tally::Tables*>(image().tables())->state;
+    std::map<uint32_t, uint32_t> kept;
+    for (uint64_t i = 0; i < state.tags.size(); ++i)
+        if (state.tags[i] != 0) kept[__builtin_bswap32(state.entries[i].key.words[0])] = state.entries[i].value.last;
+    return kept;
 }
 
 namespace {
@@ -85,6 +93,12 @@ Decision TallyModel::next(uint32_t key, uint16_t port) {
     const uint32_t detail = port == Tally::kEnd ? entry.packets : entry.last;
     if (port == Tally::kEnd) entries_.erase(found);
     return {detail, is_new ? Tally::kNew : Tally::kKnown};
+}
+
+std::map<uint32_t, uint32_t> TallyModel::kept() const {
+    std::map<uint32_t, uint32_t> kept;
+    for (const auto& [key, entry] : entries_) kept[key] = entry.last;
+    return kept;
 }
 
 }  // namespace millrace::test

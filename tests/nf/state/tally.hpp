@@ -20,6 +20,8 @@ public:
     /// Packets counted in all entries, and how many entries there are.
     uint64_t packets() const;
     uint64_t entries() const { return table().entries(); }
+    /// By key: Seen::last of the entries that the host has.
+    std::map<uint32_t, uint32_t> kept() const;
 };
 
 /// A chain of it with these options; `before` and `behind` are YAML of other functions: "firewall: {…}, ".
@@ -38,6 +40,8 @@ public:
     /// The decision on the next packet.
     Decision next(uint32_t key, uint16_t port = 80);
     size_t entries() const { return entries_.size(); }
+    /// As TallyHost::kept.
+    std::map<uint32_t, uint32_t> kept() const;
 
 private:
     struct Entry {

@@ -135,7 +135,13 @@ void explain_plan(const chain::Program& program) {
               << (program.emits_events() ? fmt::format(", {} B of events back", exec::kEagerEvents * sizeof(Event))
                                          : std::string())
               << (state == 0 ? std::string() : fmt::format(", {} B of the functions' state back", grouped(state)))
-              << "\n\n";
+              << "\n";
+    for (const chain::Node& node : program.nodes)
+        if (const auto* keeps = dynamic_cast<const nf::KeepsJournal*>(node.nf.get()); keeps && keeps->keeps_journal())
+            std::cout << "                    a journal of what " << node.name
+                      << " must not lose back: nothing where nothing changes, " << node.type->journal_bytes
+                      << " B a packet at most\n";
+    std::cout << "\n";
     Table table({"frame", "packets a batch", "to the device, each", "back, each", "everything both ways"});
     const uint32_t head = program.head_growth(), tail = program.tail_growth();
     for (const uint32_t frame : {64u, 512u, 1518u})

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/chain/kernel/entry.hpp"
+#include "millrace/nf/state/journal.hpp"
 #include "millrace/packet/packet.hpp"
 #include "millrace/packet/target.hpp"
 
@@ -126,6 +127,7 @@ struct BatchView {
     uint64_t* key_table = nullptr;
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;       ///< null when no NF emits any
+    nf::Journal* journal = nullptr;      ///< of state per key; null where none is kept
     Decision* visits = nullptr;          ///< [stage][packet]; null unless asked for
     uint8_t* prefixes = nullptr;         ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
     uint32_t* outcome_counts = nullptr;  ///< [node][counters_of_node()] of the program: packets by what each decided

@@ -12,27 +12,28 @@ namespace millrace::device {
 /// What takes packet `i` in keyed_packets, which wants `wanted` (nf::Wanted): an NF that decides on it there, or one
 /// that ends what it has decided before.
 template <class Process>
-MILLRACE_DEVICE auto deciding(const BatchView& batch, Process process) {
-    const auto number = static_cast<uint32_t>(batch.sequence);
+MILLRACE_DEVICE auto deciding(const BatchView& batch, uint16_t node, Process process) {
+    const nf::InBatch in = in_batch(batch, node);
     return [=](Packet* packet, const void* tables, uint32_t, const void* wanted) {
-        return process(packet, tables, wanted, number);
+        return process(packet, tables, wanted, &in);
     };
 }
 /// The same for one that emits events.
 template <class Process>
 MILLRACE_DEVICE auto telling(const BatchView& batch, uint16_t node, Process process) {
     EventBuffer* const events = batch.events;
-    const auto number = static_cast<uint32_t>(batch.sequence);
+    const nf::InBatch in = in_batch(batch, node);
     return [=](Packet* packet, const void* tables, uint32_t, const void* wanted) {
         packet->set_events(events, node);
-        return process(packet, tables, wanted, number);
+        return process(packet, tables, wanted, &in);
     };
 }
 template <class Commit>
-MILLRACE_DEVICE auto ending(const BatchView& batch, Commit commit) {
+MILLRACE_DEVICE auto ending(const BatchView& batch, uint16_t node, Commit commit) {
     const Decision* const decisions = batch.decisions;
+    const nf::InBatch in = in_batch(batch, node);
     return [=](Packet* packet, const void* tables, uint32_t i, const void* wanted) {
-        return commit(packet, tables, decisions[i], wanted);
+        return commit(packet, tables, decisions[i], wanted, &in);
     };
 }
 
@@ -146,9 +147,10 @@ MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, u
     uint32_t& first = detail::keyed().own_of_warp[0];
     if (threadIdx.x == 0) first = claim(tables, kSweptBuckets);
     __syncthreads();
+    const nf::InBatch in = in_batch(batch, node);
     for (uint32_t k = threadIdx.x; k < kSweptBuckets; k += blockDim.x) {
         Packet teller = sweep_teller(batch, node, k);
-        sweep(&teller, tables, first + k, batch.last_time());
+        sweep(&teller, tables, first + k, batch.last_time(), &in);
     }
     __syncthreads();
 }

@@ -30,8 +30,8 @@ struct DecidedAhead {
         return static_cast<nf::Ahead>(its_holds(tables, wanted));
     }
     MILLRACE_DEVICE Decision apply(Packet* packet, const void* tables, const void* wanted, nf::Ahead worth,
-                                   uint32_t batch) const {
-        return its_apply(packet, tables, wanted, static_cast<uint32_t>(worth), batch);
+                                   const nf::InBatch& in) const {
+        return its_apply(packet, tables, wanted, static_cast<uint32_t>(worth), &in);
     }
     MILLRACE_DEVICE void count(const void* tables, nf::KeyedCount what, uint32_t packets) const {
         its_count(tables, static_cast<uint32_t>(what), packets);
@@ -45,6 +45,11 @@ MILLRACE_DEVICE auto decided_ahead(Holds holds, Apply apply, DecideTogether toge
 struct NothingAhead {
     static constexpr bool kAny = false;
 };
+
+/// `batch`, as a function decides in it that is `node` of the chain.
+MILLRACE_DEVICE nf::InBatch in_batch(const BatchView& batch, uint16_t node) {
+    return {static_cast<uint32_t>(batch.sequence), node, batch.journal};
+}
 
 namespace detail {
 MILLRACE_DEVICE KeyGroup* groups_of(const BatchView& batch) { return reinterpret_cast<KeyGroup*>(batch.key_table); }
@@ -147,7 +152,7 @@ MILLRACE_DEVICE void write_down(const BatchView& batch, uint32_t* counts, const 
     if (holds)
         route_packet(batch, counts, own.packet, nodes, nodes.first,
                      ahead.apply(&batch.packets[own.packet], nodes.tables, wanted, worth,
-                                 static_cast<uint32_t>(batch.sequence)));
+                                 in_batch(batch, static_cast<uint16_t>(nodes.first))));
     uint32_t* const held_of_warp = keyed().own_of_warp;
     const uint32_t held = __popc(__ballot_sync(0xffffffffu, holds));
     if (threadIdx.x % 32 == 0) held_of_warp[threadIdx.x / 32] = held;
@@ -233,6 +238,7 @@ template <class Process, class Ahead>
 MILLRACE_DEVICE void run_together(const BatchView& batch, uint32_t* counts, const StageNodes& nodes,
                                   uint32_t wanted_bytes, const OwnPacket& own, Process process, const Ahead& ahead) {
     if (!line_up(own)) return;
+    const nf::InBatch in = in_batch(batch, static_cast<uint16_t>(nodes.first));
     const GroupedPacket* const packets = keyed().packets;
     const Lined& line = lined();
     const bool has_one = threadIdx.x < line.count;
@@ -253,8 +259,7 @@ MILLRACE_DEVICE void run_together(const BatchView& batch, uint32_t* counts, cons
         uint32_t decided = 0;
         if (__syncthreads_count(has_peers) != 0) {
             decided = ahead.decide_together(waits ? &batch.packets[i] : nullptr, nodes.tables, wanted,
-                                            waits ? wanted_at(head) : wanted, head, end,
-                                            static_cast<uint32_t>(batch.sequence), &decision);
+                                            waits ? wanted_at(head) : wanted, head, end, &in, &decision);
             together += waits && threadIdx.x < head + decided ? 1 : 0;
         }
         if (waits && decided == 0) {

@@ -15,6 +15,17 @@
 namespace millrace::device::sim {
 namespace {
 
+/// The batch that functions with state per key are at, for their journal.
+class Deciding {
+public:
+    Deciding(const BatchView& batch, uint16_t node) {
+        nf::detail::in_batch = {static_cast<uint32_t>(batch.sequence), node, batch.journal};
+    }
+    ~Deciding() { nf::detail::in_batch = {}; }
+    Deciding(const Deciding&) = delete;
+    Deciding& operator=(const Deciding&) = delete;
+};
+
 class Kernel {
 public:
     Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
@@ -90,6 +101,7 @@ public:
         Packet& packet = batch_.packets[i];
         const Running running(program_.nodes[node].name, program_.name);
         const nf::Type& type = *program_.nodes[node].type;
+        const Deciding deciding(batch_, node);
         if (type.commits_keyed()) return route(i, node, type.commit(packet, tables_[node], batch_.decisions[i]));
         if (watch_) watch_(program_, node, packet);
         if (type.emits_events) packet.set_events(batch_.events, node);
@@ -99,6 +111,7 @@ public:
     void sweep() {
         const uint16_t node = program_.stage(step_.first).first;
         const nf::Type& type = *program_.nodes[node].type;
+        const Deciding deciding(batch_, node);
         const uint32_t first = type.claim(tables_[node], kSweptBuckets);
         for (uint32_t k = 0; k < kSweptBuckets; ++k) {
             Packet teller = sweep_teller(batch_, node, k);

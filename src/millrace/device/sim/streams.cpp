@@ -115,6 +115,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.decisions, count * sizeof(Decision));
     translate(view.results, count * sizeof(PacketResult));
     translate(view.events, sizeof(EventBuffer));
+    translate(view.journal, sizeof(nf::Journal));
     translate(view.visits, count * stages * sizeof(Decision));
     translate(view.prefixes, count * batch.prefix_bytes);
     translate(view.part_times, kPartCount * sizeof(uint64_t));

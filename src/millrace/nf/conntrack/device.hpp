@@ -90,6 +90,17 @@ struct Conntrack {
         return decision_of(packet, outcome);
     }
 
+    /// Where a connection is; what its windows are, and how much it has carried, may go with a device.
+    MILLRACE_DEVICE static uint32_t lasting(const Flow& flow) {
+        return uint32_t{static_cast<uint8_t>(flow.tcp.state)} | uint32_t{flow.answered} << 8 |
+               uint32_t{flow.low_began} << 9 | uint32_t{flow.tcp.was_picked_up} << 10;
+    }
+    /// Its device has gone: it is met in its midst, whoever may begin there.
+    static void resume(const Tables&, const FlowKey&, Flow& flow, uint64_t) {
+        flow.tcp.peers[0] = flow.tcp.peers[1] = {};
+        flow.tcp.was_picked_up = 1;
+    }
+
 private:
     MILLRACE_DEVICE static Outcome outcome_of(const Flow& flow) { return flow.answered != 0 ? kEstablished : kNew; }
     MILLRACE_DEVICE static Decision decision_of(Packet& packet, Outcome outcome) {

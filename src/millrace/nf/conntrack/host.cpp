@@ -33,7 +33,7 @@ constexpr flows::Timeout kTimeouts[] = {{"tcp-syn-sent", of(Tcp::syn_sent), 120}
                                         {"other", of(Kept::other), 600}};
 
 KeyedOptions read_size(const Config& options) {
-    options.only({"max-flows", "when-full", "zones", "pick-up", "check-windows", "timeouts"});
+    options.only({"max-flows", "when-full", "journal", "zones", "pick-up", "check-windows", "timeouts"});
     return KeyedOptions::read(options, "flows",
                               {.most = 262'144, .timeout_ns = 600 * kSecond, .when_full = WhenFull::evict});
 }

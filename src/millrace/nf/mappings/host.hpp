@@ -51,7 +51,8 @@ template <class Address>
 KeyedOptions size_for(const Options<Address>& options) {
     return {.most = std::max<uint64_t>(2 * options.all_groups(), 1),
             .timeout_ns = *std::max_element(std::begin(options.kept_ns), std::end(options.kept_ns)),
-            .when_full = WhenFull::refuse};
+            .when_full = WhenFull::refuse,
+            .journal = options.journal};
 }
 
 /// `Device::Tables` are PortTables, all of which but `state` and `own` this fills.

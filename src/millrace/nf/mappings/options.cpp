@@ -130,6 +130,7 @@ private:
             const char* name;
             uint64_t seconds;  ///< RFC 4787, REQ-5; RFC 5382, REQ-5; RFC 5508, REQ-2
         } kTimeouts[kKept] = {{"udp", 300}, {"tcp", 7440}, {"tcp-transitory", 240}, {"icmp", 60}};
+        made_.journal = config_.boolean_or("journal", made_.journal);
         const auto timeouts = config_.find("timeouts");
         if (timeouts) timeouts->only({"udp", "tcp", "tcp-transitory", "icmp"});
         for (unsigned i = 0; i < kKept; ++i) {

@@ -25,6 +25,7 @@ struct Options {
     uint32_t first_group = 0, groups = 0;
     std::vector<ForwardOptions<Address>> forwards;
     uint64_t kept_ns[kKept] = {};
+    bool journal = true;  ///< devices write mappings down
     /// Groups of ports of all addresses and protocols.
     uint64_t all_groups() const { return uint64_t{groups} * pool.size() * kProtocols; }
 

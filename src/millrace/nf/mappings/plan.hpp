@@ -86,10 +86,16 @@ MILLRACE_DEVICE void count(const Packet& packet, Mapping<Address>& mapping, uint
     mapping.bytes[side] += packet.wire_bytes();
 }
 
+/// What a packet lets outlive a device, at most: which ports are taken, and two mappings.
+template <class Address>
+inline constexpr uint32_t kJournalBytes = JournalRecord::bytes_with(sizeof(PortGroup<Address>::used)) +
+                                          2 * JournalRecord::bytes_with(sizeof(Mapping<Address>));
+
 /// Puts what mappings say into `plan`, gives a port to who has none, and takes down what the packet means to them.
 template <class Address, class Own>
-MILLRACE_DEVICE Outcome meet(const Packet& packet, const PortTables<Address, Own>& tables, PortGroup<Address>& group,
-                             Plan<Address>& plan) {
+MILLRACE_DEVICE Outcome meet(const Packet& packet, const PortTables<Address, Own>& tables,
+                             const KeyedEntry<PortGroup<Address>>& entry, Plan<Address>& plan) {
+    PortGroup<Address>& group = *entry;
     const uint64_t now = packet.time_ns();
     const auto deadline = [&](uint8_t protocol, const Mapping<Address>& mapping) {
         const uint64_t kept = tables.kept_ns[static_cast<uint32_t>(kept_of(protocol, mapping))];
@@ -100,25 +106,30 @@ MILLRACE_DEVICE Outcome meet(const Packet& packet, const PortTables<Address, Own
     if (plan.from_is_mapped) {
         const uint8_t protocol = plan.inside_from.protocol;
         uint32_t slot = find_inside(group, plan.inside_from, now);
-        if (slot == kNoSlot) slot = give_port(tables, group, plan.key, plan.inside_from, now);
+        const bool is_new = slot == kNoSlot;
+        if (is_new) slot = give_port(tables, group, plan.key, plan.inside_from, now);
         if (slot == kNoSlot) return kExhausted;
         Mapping<Address>& from = group.mappings[slot];
+        const uint16_t bits = from.bits;
         if (protocol == ip::kProtocolTcp) follow_sent(from, plan.to, packet.tcp_flags());
         from.peer = plan.to.address;
         from.peer_port = plan.to.port;
         // Who is outside can't keep a mapping (RFC 4787, REQ-6).
         from.deadline_ns = deadline(protocol, from);
         count(packet, from, 0);
+        if (is_new || from.bits != bits) entry.keep(from);
         plan.from = external_of(plan.key, slot);
     }
     if (to != nullptr) {
         const uint8_t protocol = plan.to.protocol;
+        const uint16_t bits = to->bits;
         if (to->peer == plan.from.address && (to->peer_port == plan.from.port || protocol == ip::kProtocolIcmp)) {
             if (protocol == ip::kProtocolTcp) follow_came(*to, packet.tcp_flags());
             else to->bits |= Mapping<Address>::kAnswered;
             if (to->is_over()) to->deadline_ns = smaller(to->deadline_ns, deadline(protocol, *to));
         }
         count(packet, *to, 1);
+        if (to->bits != bits) entry.keep(*to);
         plan.inside_to = {to->address, to->port, protocol};
     }
     return plan.outcome;
@@ -147,7 +158,10 @@ MILLRACE_DEVICE Outcome settle(const Packet& packet, const PortTables<Address, O
                                KeyedEntry<PortGroup<Address>> entry, Plan<Address>& plan) {
     if (plan.lookup == Lookup::none) return plan.outcome;
     if (!entry) return entry.refused() ? kExhausted : kNoMapping;
-    return plan.is_error ? meet_error(packet, *entry, plan) : meet(packet, tables, *entry, plan);
+    const uint64_t used = entry->used;
+    const Outcome outcome = plan.is_error ? meet_error(packet, *entry, plan) : meet(packet, tables, entry, plan);
+    if (entry->used != used) entry.keep(entry->used);
+    return outcome;
 }
 
 }  // namespace millrace::nf::mappings

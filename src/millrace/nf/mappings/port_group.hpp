@@ -64,6 +64,19 @@ MILLRACE_DEVICE Kept kept_of(uint8_t protocol, const Mapping<Address>& mapping) 
     return mapping.is_open() && !mapping.is_over() ? Kept::tcp : Kept::tcp_transitory;
 }
 
+/// The device that had the group has gone: nobody knows which packets have kept its mappings since they were written
+/// down, so each is kept as if one had come at `now`.
+template <class Address, class Own>
+MILLRACE_DEVICE void resume(const PortTables<Address, Own>& tables, const GroupKey& key, PortGroup<Address>& group,
+                            uint64_t now) {
+    for (uint64_t left = group.used; left != 0; left &= left - 1) {
+        Mapping<Address>& mapping = group.mappings[lowest_bit(left)];
+        const uint64_t kept =
+            tables.kept_ns[static_cast<uint32_t>(kept_of(static_cast<uint8_t>(key.group >> 16), mapping))];
+        mapping.deadline_ns = larger(mapping.deadline_ns, KeyedEntry<PortGroup<Address>>::later(now, kept));
+    }
+}
+
 /// Takes in a segment that an endpoint sends to `peer`. An endpoint may have several connections by its one port; then
 /// no end of one of them shortens how long it is kept.
 template <class Address>

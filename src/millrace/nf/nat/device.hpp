@@ -26,6 +26,9 @@ struct Nat {
     using GroupKey = mappings::GroupKey;
     using PortGroup = mappings::PortGroup<uint32_t>;
 
+    static constexpr bool keeps_parts = true;
+    static constexpr uint32_t journal_bytes = mappings::kJournalBytes<uint32_t>;
+
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, GroupKey& key) {
         Quoted quoted;
         const Plan plan = plan_for(packet, tables, quoted);
@@ -48,6 +51,10 @@ struct Nat {
             if (plan.to_external) replace(packet, true, plan.inside_to);
         }
         return {plan.number, outcome};
+    }
+
+    static void resume(const Tables& tables, const GroupKey& key, PortGroup& group, uint64_t now) {
+        mappings::resume(tables, key, group, now);
     }
 
     /// The address by which those inside know a peer.

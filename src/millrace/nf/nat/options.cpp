@@ -25,7 +25,7 @@ std::vector<Network> read_inside(const Config& inside) {
 }  // namespace
 
 NatOptions read_options(const Config& options) {
-    options.only({"inside", "pool", "ports", "forwards", "timeouts"});
+    options.only({"inside", "pool", "ports", "forwards", "timeouts", "journal"});
     NatOptions made{read_inside(options.at("inside")), {}};
     const auto is_inside = [&](uint32_t address) {
         return std::ranges::any_of(made.inside,

@@ -19,6 +19,9 @@ struct Nat64 {
     using GroupKey = mappings::GroupKey;
     using PortGroup = mappings::PortGroup<Ipv6Address>;
 
+    static constexpr bool keeps_parts = true;
+    static constexpr uint32_t journal_bytes = mappings::kJournalBytes<Ipv6Address>;
+
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, GroupKey& key) {
         Quoted quoted;
         const Plan plan = plan_for(packet, tables, quoted);
@@ -41,6 +44,10 @@ struct Nat64 {
         if (plan.is_error) translate_error(packet, tables.own, plan, quoted);
         else translate(packet, tables.own, plan);
         return {plan.number, outcome};
+    }
+
+    static void resume(const Tables& tables, const GroupKey& key, PortGroup& group, uint64_t now) {
+        mappings::resume(tables, key, group, now);
     }
 
     /// The address by which those inside know a peer.

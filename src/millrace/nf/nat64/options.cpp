@@ -53,7 +53,7 @@ void read_prefix64(const Config& options, Nat64Options& made) {
 }  // namespace
 
 Nat64Options read_options(const Config& options) {
-    options.only({"inside", "prefix", "pool", "ports", "forwards", "timeouts", "mtu"});
+    options.only({"inside", "prefix", "pool", "ports", "forwards", "timeouts", "journal", "mtu"});
     Nat64Options made;
     made.mtu = static_cast<uint32_t>(options.integer_or("mtu", made.mtu, 1280, 9216));  // RFC 8200, section 5
     read_prefix64(options, made);

@@ -142,10 +142,10 @@ struct WantedAhead : Wanted<Nf> {
         const bool has_room = state.room_for(this->hash, now) != State::kNoPlace;
         return has_room == (by == By::absent) ? what : Ahead::no;
     }
-    /// Writes down what it makes of the state, for batch `number`. Of packets that pass many may do so at the same
+    /// Writes down what it makes of the state, for the batch. Of packets that pass many may do so at the same
     /// time.
     MILLRACE_DEVICE Decision apply(Packet& packet, const typename Nf::Tables& tables, Ahead worth,
-                                   uint32_t number) const {
+                                   const InBatch& in_batch) const {
         const State& state = tables.state;
         if (by == By::refused) state.count(KeyedCount::refused);
         if (worth == Ahead::changes) {
@@ -155,9 +155,13 @@ struct WantedAhead : Wanted<Nf> {
                 state.take(at, this->key, this->hash, now, typename State::template OnEndOf<Nf>{packet, tables});
             }
             auto& entry = state.entries[at];
+            const InBatch in = state.template journaled_by<Nf>(in_batch);
+            const bool lasts = in.journal != nullptr && (by == By::absent || State::template lasting<Nf>(entry.value) !=
+                                                                                 State::template lasting<Nf>(value));
             entry.value = value;
-            entry.changed = number;
+            entry.changed = in.number;
             if (by == By::absent || deadline != deadline_before) state.deadlines[at] = deadline;
+            if (lasts) state.write_down(at, in);
         } else if (by == By::entry) {
             for (uint32_t k = 0; k < Tally::kWords; ++k)
                 if (tally[k] != 0) add_atomically(Tally::words(state.entries[place].value)[k], tally[k]);
@@ -166,17 +170,22 @@ struct WantedAhead : Wanted<Nf> {
         return decision;
     }
 
-    /// Decides on the packet in sequence, in batch `number`.
+    /// Decides on the packet in sequence.
     MILLRACE_DEVICE Decision decide_in_sequence(Packet& packet, const typename Nf::Tables& tables,
-                                                uint32_t number) const {
+                                                const InBatch& in_batch) const {
         const State& state = tables.state;
+        const InBatch in = state.template journaled_by<Nf>(in_batch);
         const Wanted<Nf> own = *this;
-        const KeyedEntry<Value> entry = State::template entry_for<Nf>(own, packet, tables);
+        const KeyedEntry<Value> entry = State::template entry_for<Nf>(own, packet, tables, in);
         const Value before = entry ? *entry : Value{};
         const Decision decided = State::template process<Nf>(own, packet, tables, entry);
         // What was decided ahead of sequence holds on where this changes nothing.
-        if (entry && (entry.is_new() || changes(before, *entry))) state.entries[state.place_of(entry)].changed = number;
-        state.settle(entry);
+        if (entry && (entry.is_new() || changes(before, *entry)))
+            state.entries[state.place_of(entry)].changed = in.number;
+        const bool lasts = in.journal != nullptr && entry &&
+                           (entry.is_new() ||
+                            State::template lasting<Nf>(before) != State::template lasting<Nf>(*entry));
+        state.settle(entry, in, lasts);
         return decided;
     }
 

@@ -66,8 +66,9 @@ void run_keyed_burst(std::span<Packet* const> packets, const typename Nf::Tables
             const Wanted<Nf>& wanted = ring[k % kRing];
             std::unique_lock<SpinLock> alone;
             if (wanted.lookup != Lookup::none) alone = std::unique_lock(key_lock(state.bucket_of(wanted.hash)));
-            if constexpr (kCommits) decisions[k] = State::decide_on(wanted, *packets[k], tables, decisions[k]);
-            else decisions[k] = State::decide_on(wanted, *packets[k], tables);
+            if constexpr (kCommits)
+                decisions[k] = State::decide_on(wanted, *packets[k], tables, InBatch(), decisions[k]);
+            else decisions[k] = State::decide_on(wanted, *packets[k], tables, InBatch());
         }
     }
 }

@@ -1,6 +1,7 @@
 // The entry of a packet's key in state per key, as device code sees it, and what is asked and counted of such state.
 #pragma once
 
+#include "millrace/nf/state/journal.hpp"
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/platform.hpp"
 
@@ -63,11 +64,25 @@ public:
     MILLRACE_DEVICE void expire_after(uint64_t ns) const { *deadline_ = later(now_, ns); }
     /// Lets it time out when it would have without this packet.
     MILLRACE_DEVICE void do_not_count() const { *deadline_ = before_; }
+    /// Lets a part of the value, as it is now, outlive a device: of a function that `keeps_parts` (README.md).
+    template <class Part>
+    MILLRACE_DEVICE void keep(const Part& part) const {
+        static_assert(sizeof(Part) % 4 == 0 && alignof(Part) >= 4, "parts are made of words of four bytes");
+        if (in_.journal == nullptr) return;
+        const auto offset = reinterpret_cast<const uint8_t*>(&part) - reinterpret_cast<const uint8_t*>(value_);
+        in_.write(JournalRecord::part, place_, JournalRecord::part_at(static_cast<uint32_t>(offset), sizeof(Part)),
+                  &part, sizeof(Part));
+    }
     /// Lets it end with this packet.
     MILLRACE_DEVICE void remove() const { *deadline_ = kRemoved; }
 
     static constexpr uint64_t kRemoved = 0;  ///< a deadline
     MILLRACE_DEVICE const uint64_t* deadline() const { return deadline_; }
+    /// Whose journal takes its parts, and where it stands.
+    MILLRACE_DEVICE void set_journal(const InBatch& in, uint64_t place) {
+        in_ = in;
+        place_ = static_cast<uint32_t>(place);
+    }
     MILLRACE_DEVICE static uint64_t later(uint64_t now, uint64_t ns) {
         const uint64_t end = now + ns;
         return end < now ? ~uint64_t{0} : larger<uint64_t>(end, 1);
@@ -78,6 +93,8 @@ private:
     uint64_t* deadline_ = nullptr;
     uint64_t before_ = 0, now_ = 0;
     bool is_new_ = false, refused_ = false;
+    uint32_t place_ = 0;
+    InBatch in_;
 };
 
 }  // namespace millrace::nf

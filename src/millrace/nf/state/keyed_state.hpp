@@ -7,6 +7,7 @@
 
 #include "millrace/nf/state/key_words.hpp"
 #include "millrace/nf/state/keyed_entry.hpp"
+#include "millrace/nf/state/keyed_function.hpp"
 #include "millrace/packet/counter.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
@@ -26,32 +27,8 @@ inline thread_local uint64_t* counts_of_burst = nullptr;
 }  // namespace detail
 #endif
 
-/// Whether `Nf` has a type `Noted`, and its `key` writes down there what it has found out of the packet besides.
-template <class Nf>
-concept HasNoted = requires { typename Nf::Noted; };
-/// Whether `Nf` lets a GPU decide on packets ahead of sequence (README.md).
-template <class Nf>
-concept DecidesAhead = requires { requires Nf::decides_ahead; };
-struct NothingNoted {};
-template <class Nf>
-struct NotedBy {
-    using Type = NothingNoted;
-};
-template <HasNoted Nf>
-struct NotedBy<Nf> {
-    using Type = typename Nf::Noted;
-};
-
-/// What a packet of `Nf` wants of the state. A device keeps it between the step that looks at keys and that which has
-/// the state.
-template <class Nf>
-struct alignas(16) Wanted {
-    typename decltype(Nf::Tables::state)::Key key{};
-    uint64_t hash = 0;
-    Lookup lookup = Lookup::none;
-    typename NotedBy<Nf>::Type noted{};
-};
-
+/// Entries of a bucket.
+inline constexpr uint32_t kKeyedWays = 16;
 /// A member `state` of an NF's Tables. `K` and `T` are plain: device code copies them. A key has no padding, and a
 /// multiple of four bytes.
 template <class K, class T>
@@ -60,7 +37,7 @@ struct KeyedState {
     using Value = T;
     static_assert(sizeof(K) % 4 == 0 && alignof(K) >= 4 && sizeof(T) % 4 == 0,
                   "keys and values are made of words of four bytes");
-    static constexpr uint32_t kWays = 16;  ///< entries of a bucket
+    static constexpr uint32_t kWays = kKeyedWays;
 
     // By bucket and way.
     MutableView<uint32_t> tags;       ///< bits of the key's hash, never 0; 0: the place is free
@@ -78,6 +55,7 @@ struct KeyedState {
     uint64_t seed = 0;             ///< of the hash, so that nobody else can tell which keys share a bucket
     uint32_t buckets = 0;          ///< a power of two
     WhenFull when_full = WhenFull::refuse;
+    uint32_t journaled = 0;  ///< devices write down what must outlive them (journal.hpp)
 
     MILLRACE_DEVICE uint64_t hash(const K& key) const { return KeyWords<K>::hash(key, seed); }
     MILLRACE_DEVICE static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash) | 1; }
@@ -103,7 +81,8 @@ struct KeyedState {
     /// The entry of `key` for a packet that came at `now`, which has the bucket to itself. `ended(key, value, how)` is
     /// called before another entry's end, or that of the same key's before.
     template <class OnEnd>
-    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t hash, uint64_t now, Lookup lookup, OnEnd&& ended) const {
+    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t hash, uint64_t now, Lookup lookup, OnEnd&& ended,
+                                       const InBatch& in = {}) const {
         if (const uint64_t at = place_of(key, hash); at != kNoPlace) {
             const uint64_t before = deadlines[at];
             if (before >= now) {
@@ -111,7 +90,7 @@ struct KeyedState {
                 return {&entries[at].value, &deadlines[at], before, now, false, false};
             }
             ended(entries[at].key, entries[at].value, Ended::expired);
-            free(at);
+            free(at, in);
             count(KeyedCount::expired);
         }
         if (lookup != Lookup::create) return {};
@@ -164,7 +143,7 @@ struct KeyedState {
     static constexpr uint64_t kGraceNs = 1'000'000'000;
     /// Frees the bucket's entries that have been timed out for kGraceNs at `now`, where `ended` lets it.
     template <class OnEnd>
-    MILLRACE_DEVICE void sweep(uint32_t bucket, uint64_t now, OnEnd&& ended) const {
+    MILLRACE_DEVICE void sweep(uint32_t bucket, uint64_t now, OnEnd&& ended, const InBatch& in = {}) const {
         const uint64_t first = uint64_t{bucket & (buckets - 1)} * kWays;
         uint32_t over = 0;
 #if MILLRACE_GPU
@@ -177,7 +156,7 @@ struct KeyedState {
         for (over &= ~ways_with(first, 0); over != 0; over &= over - 1) {
             const uint64_t at = first + lowest(over);
             if (!ended(entries[at].key, entries[at].value, Ended::swept)) continue;
-            free(at);
+            free(at, in);
             count(KeyedCount::expired);
         }
     }
@@ -186,13 +165,32 @@ struct KeyedState {
     MILLRACE_DEVICE uint64_t place_of(const KeyedEntry<T>& entry) const {
         return static_cast<uint64_t>(entry.deadline() - deadlines.data());
     }
-    /// Behind the packet: frees the entry if it was to end.
-    MILLRACE_DEVICE void settle(const KeyedEntry<T>& entry) const {
+    /// Behind the packet: frees the entry if it was to end. `lasts`: what has become of it must outlive the device.
+    MILLRACE_DEVICE void settle(const KeyedEntry<T>& entry, const InBatch& in = {}, bool lasts = false) const {
         if (!entry) return;
         const uint64_t at = place_of(entry);
-        if (deadlines[at] != KeyedEntry<T>::kRemoved) return;
-        free(at);
+        if (deadlines[at] != KeyedEntry<T>::kRemoved) {
+            if (lasts) write_down(at, in);
+            return;
+        }
+        free(at, in);
         count(KeyedCount::removed);
+    }
+    /// Writes down an entry as it is, which must outlive the device. `in` has a journal.
+    MILLRACE_DEVICE_CALL void write_down(uint64_t at, const InBatch& in) const {
+        in.write(JournalRecord::whole, at, deadlines[at], &entries[at], sizeof(Entry));
+    }
+    /// `in` as `Nf` has it, which has this state: with a journal if it keeps one.
+    template <class Nf>
+    MILLRACE_DEVICE InBatch journaled_by(InBatch in) const {
+        if (!HasJournal<Nf> || journaled == 0) in.journal = nullptr;
+        return in;
+    }
+    /// What of a value must outlive a device, as a number: another one is a change that must.
+    template <class Nf>
+    MILLRACE_DEVICE static uint32_t lasting(const T& value) {
+        if constexpr (HasLasting<Nf>) return Nf::lasting(value);
+        return 0;
     }
 
     /// How much it was before.
@@ -237,19 +235,27 @@ struct KeyedState {
     /// Decides on a packet of `Nf` that has its bucket to itself; with `decision`, which `Nf` has made before, ends it.
     template <class Nf, class... Before>
     MILLRACE_DEVICE static Decision decide_on(const Wanted<Nf>& wanted, Packet& packet,
-                                              const typename Nf::Tables& tables, Before... decision) {
-        const KeyedEntry<T> entry = entry_for<Nf>(wanted, packet, tables);
+                                              const typename Nf::Tables& tables, const InBatch& in_batch,
+                                              Before... decision) {
+        const InBatch in = tables.state.template journaled_by<Nf>(in_batch);
+        KeyedEntry<T> entry = entry_for<Nf>(wanted, packet, tables, in);
+        const uint32_t before = entry ? lasting<Nf>(*entry) : 0;
+        if constexpr (KeepsParts<Nf>)
+            if (entry && in.journal != nullptr) tables.state.keep_parts(entry, in);
         Decision own;
         if constexpr (sizeof...(Before) != 0) own = Nf::commit(packet, tables, decision..., entry);
         else own = process<Nf>(wanted, packet, tables, entry);
-        tables.state.settle(entry);
+        const bool lasts = HasLasting<Nf> && in.journal != nullptr && entry &&
+                           (entry.is_new() || lasting<Nf>(*entry) != before);
+        tables.state.settle(entry, in, lasts);
         return own;
     }
     template <class Nf>
     MILLRACE_DEVICE static KeyedEntry<T> entry_for(const Wanted<Nf>& wanted, Packet& packet,
-                                                   const typename Nf::Tables& tables) {
+                                                   const typename Nf::Tables& tables, const InBatch& in) {
         if (wanted.lookup == Lookup::none) return {};
-        return tables.state.find(wanted.key, wanted.hash, packet.time_ns(), wanted.lookup, OnEndOf<Nf>{packet, tables});
+        return tables.state.find(wanted.key, wanted.hash, packet.time_ns(), wanted.lookup, OnEndOf<Nf>{packet, tables},
+                                 in);
     }
     template <class Nf>
     MILLRACE_DEVICE static Decision process(const Wanted<Nf>& wanted, Packet& packet, const typename Nf::Tables& tables,
@@ -257,18 +263,34 @@ struct KeyedState {
         if constexpr (HasNoted<Nf>) return Nf::process(packet, tables, entry, wanted.key, wanted.noted);
         else return Nf::process(packet, tables, entry);
     }
+#if !MILLRACE_GPU
     template <class Nf, class... Before>
-    MILLRACE_DEVICE static Decision decide(Packet& packet, const typename Nf::Tables& tables, Before... decision) {
+    static Decision decide(Packet& packet, const typename Nf::Tables& tables, Before... decision) {
         Wanted<Nf> wanted;
         ask(packet, tables, wanted);
         wanted.hash = tables.state.hash(wanted.key);
-        return decide_on(wanted, packet, tables, decision...);
+        return decide_on(wanted, packet, tables, detail::in_batch, decision...);
     }
+#endif
     /// `sweep` for an `Nf` that has this state. `teller` takes what is told of entries that end.
     template <class Nf>
     MILLRACE_DEVICE static void sweep_of(Packet& teller, const typename Nf::Tables& tables, uint32_t bucket,
-                                         uint64_t now) {
-        tables.state.sweep(bucket, now, OnEndOf<Nf>{teller, tables});
+                                         uint64_t now, const InBatch& in) {
+        tables.state.sweep(bucket, now, OnEndOf<Nf>{teller, tables}, tables.state.template journaled_by<Nf>(in));
+    }
+
+#if !MILLRACE_GPU
+    template <class Nf>
+    static void sweep_of(Packet& teller, const typename Nf::Tables& tables, uint32_t bucket, uint64_t now) {
+        sweep_of<Nf>(teller, tables, bucket, now, detail::in_batch);
+    }
+#endif
+    /// What a packet of `Nf` writes down in the journal, at most: an end, and what becomes of its own entry.
+    template <class Nf>
+    static constexpr uint32_t journal_bytes() {
+        if constexpr (KeepsParts<Nf>)
+            return JournalRecord::bytes_with(0) + JournalRecord::bytes_with(sizeof(K)) + Nf::journal_bytes;
+        return HasLasting<Nf> ? JournalRecord::bytes_with(0) + JournalRecord::bytes_with(sizeof(Entry)) : 0;
     }
 
     /// Calls `Nf::ended`, where there is one.
@@ -311,9 +333,16 @@ private:
         return ways;
     }
     /// Nobody finds it any more: neither by its tag, nor who has found it before (ahead.hpp).
-    MILLRACE_DEVICE void free(uint64_t at) const {
+    MILLRACE_DEVICE void free(uint64_t at, const InBatch& in) const {
         tags[at] = 0;
         deadlines[at] = KeyedEntry<T>::kRemoved;
+        if (in.journal != nullptr) in.write(JournalRecord::freed, at, 0, nullptr, 0);
+    }
+    /// From here on `entry` writes its parts down; a new one begins with its key.
+    MILLRACE_DEVICE void keep_parts(KeyedEntry<T>& entry, const InBatch& in) const {
+        const uint64_t at = place_of(entry);
+        if (entry.is_new()) in.write(JournalRecord::fresh, at, deadlines[at], &entries[at].key, sizeof(K));
+        entry.set_journal(in, at);
     }
     static constexpr uint32_t kAskedBytes = 192;  ///< of an entry: longer ones are not all looked at
     /// The number of the lowest bit.

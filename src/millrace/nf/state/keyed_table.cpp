@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <random>
+#include <thread>
 
 namespace millrace::nf {
 namespace {
@@ -29,6 +30,7 @@ KeyedOptions KeyedOptions::read(const Config& options, const std::string& what, 
     }
     if (const auto full = options.find("when-full"))
         own.when_full = full->choice({"refuse", "evict"}) == 0 ? WhenFull::refuse : WhenFull::evict;
+    own.journal = options.boolean_or("journal", own.journal);
     return own;
 }
 
@@ -42,6 +44,24 @@ uint64_t keyed_seed(bool live) {
     if (!live) return kFixed;
     std::random_device source;
     return uint64_t{source()} << 32 | source();
+}
+
+void make_state_present(const NetworkFunction& function, bool on_cpu) {
+    const auto* const keeps = dynamic_cast<const KeepsJournal*>(&function);
+    if (on_cpu || (keeps != nullptr && keeps->keeps_journal())) function.image().make_resident_present();
+}
+
+uint64_t sum_of_parts(uint64_t count, const std::function<uint64_t(uint64_t first, uint64_t end)>& of_part) {
+    constexpr uint64_t kShare = 1 << 18;  // starting a thread costs as much as some of them
+    const uint64_t threads = std::clamp<uint64_t>(count / kShare, 1, std::max(1u, std::thread::hardware_concurrency()));
+    const uint64_t share = (count + threads - 1) / threads;
+    std::atomic<uint64_t> sum{0};
+    std::vector<std::jthread> others;
+    for (uint64_t at = share; at < count; at += share)
+        others.emplace_back([&, at] { sum += of_part(at, std::min(at + share, count)); });
+    sum += of_part(0, std::min(share, count));
+    others.clear();
+    return sum;
 }
 
 std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uint64_t lost) {

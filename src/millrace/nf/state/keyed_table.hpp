@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +14,7 @@
 #include "millrace/base/large_pages.hpp"
 #include "millrace/base/text/config.hpp"
 #include "millrace/nf/nf.hpp"
+#include "millrace/nf/state/keeps_journal.hpp"
 #include "millrace/nf/state/key_locks.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/nf/state/state_reader.hpp"
@@ -23,6 +26,7 @@ struct KeyedOptions {
     uint64_t most = 0;  ///< entries that it is for
     uint64_t timeout_ns = 0;
     WhenFull when_full = WhenFull::refuse;
+    bool journal = true;  ///< a device writes down what must outlive it, of functions that say what that is
 
     /// The names of the options, for Config::only: "max-" and `what` (in the plural), "timeout", "when-full".
     static std::vector<std::string> names(const std::string& what);
@@ -37,6 +41,8 @@ inline constexpr uint64_t kMaxKeyed = uint64_t{1} << 24;
 uint32_t keyed_buckets(uint64_t most, uint32_t ways);
 /// A number that nobody can tell beforehand; the same in each run where no packets come from outside.
 uint64_t keyed_seed(bool live);
+/// What `of_part(first, end)` says of [0, count), in parts by several threads where there is much of it, added up.
+uint64_t sum_of_parts(uint64_t count, const std::function<uint64_t(uint64_t first, uint64_t end)>& of_part);
 /// What there is to report of a table. `counts` by KeyedCount.
 std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uint64_t lost);
 
@@ -71,6 +77,7 @@ public:
         state.seed = memory_->seed;
         state.buckets = buckets_;
         state.when_full = options_.when_full;
+        state.journaled = options_.journal ? 1 : 0;
         image.attach_resident(state.tags, memory_->tags, name + "-tags");
         image.attach_resident(state.deadlines, memory_->deadlines, name + "-deadlines");
         image.attach_resident(state.entries, memory_->entries, name + "-entries");
@@ -115,16 +122,126 @@ public:
         return true;
     }
 
-    /// NetworkFunction::device_lost: begins anew.
+    /// NetworkFunction::device_lost, where nothing was written down: begins anew.
     void lose() {
-        if (memory_->given_up.exchange(true)) return;
-        memory_->lost += entries();
-        auto& counts = *memory_->counts;
-        counts[static_cast<size_t>(KeyedCount::removed)] += entries();  // none is left
-        std::fill(memory_->tags->begin(), memory_->tags->end(), 0u);
+        memory_->give_up([this] {
+            std::fill(memory_->tags->begin(), memory_->tags->end(), 0u);
+            count_left(0);
+        });
+    }
+
+    /// Whether a device writes a journal of changes.
+    bool keeps_journal() const { return options_.journal; }
+    /// KeepsJournal::apply. A later batch may have been here before, with a later change of the same place.
+    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint32_t batch) {
+        constexpr unsigned kAsked = 8;  // records whose memory is asked for before it is needed
+        const auto record_at = [&](uint32_t at) { return reinterpret_cast<const JournalRecord*>(records + at); };
+        uint32_t asked = 0, at = 0;
+        for (unsigned i = 0;; ++i) {
+            if (const uint32_t size = size_of(records + asked, bytes - asked, node); size != 0) {
+                approach(record_at(asked)->place);
+                asked += size;
+            }
+            if (i < kAsked) continue;
+            const uint32_t size = size_of(records + at, bytes - at, node);
+            if (size == 0 || !apply_one(*record_at(at), batch)) return at;
+            at += size;
+        }
+    }
+    void reached(uint64_t now_ns) { raise_atomically(memory_->reached_ns, now_ns); }
+    void missed() { memory_->missed = true; }
+    /// NetworkFunction::device_lost, where it was: goes on from what has been applied. Nobody knows which packets that
+    /// changed nothing lasting have kept an entry, so each is kept for the state's time-out from the last packet on, at
+    /// least. `resume(key, value, now_ns)`: what else becomes of it.
+    template <class Resume>
+    void recover(Resume&& resume) {
+        if (memory_->missed) return lose();
+        memory_->give_up([&] {
+            const uint64_t now = memory_->reached_ns;
+            const auto of_part = [&](uint64_t first, uint64_t end) {
+                uint64_t kept = 0;
+                for (uint64_t at = first; at < end; ++at) {
+                    if ((*memory_->tags)[at] == 0) continue;
+                    ++kept;
+                    uint64_t& deadline = (*memory_->deadlines)[at];
+                    deadline = std::max(deadline, KeyedEntry<Value>::later(now, options_.timeout_ns));
+                    Entry& entry = (*memory_->entries)[at];
+                    resume(entry.key, entry.value, now);
+                }
+                return kept;
+            };
+            count_left(sum_of_parts(places(), of_part));
+        });
     }
 
 private:
+    /// So many entries are there where the device had more, or others.
+    void count_left(uint64_t left) {
+        auto& counts = *memory_->counts;
+        const uint64_t before = entries();
+        if (left < before) {
+            memory_->lost += before - left;
+            counts[static_cast<size_t>(KeyedCount::removed)] += before - left;
+        } else {
+            counts[static_cast<size_t>(KeyedCount::created)] += left - before;
+        }
+    }
+    /// Of the record in front of so many `bytes`; 0: there is none of this node.
+    uint32_t size_of(const uint8_t* at, uint32_t bytes, uint16_t node) const {
+        if (bytes < sizeof(JournalRecord)) return 0;
+        const auto& record = *reinterpret_cast<const JournalRecord*>(at);
+        const uint64_t data = record.data_bytes(sizeof(Entry), sizeof(Key));
+        if (record.node != node || record.place >= places() || data > bytes) return 0;
+        const uint32_t size = JournalRecord::bytes_with(static_cast<uint32_t>(data));
+        return size <= bytes ? size : 0;
+    }
+    void approach(uint32_t place) const {
+        __builtin_prefetch(&key_lock(place / State::kWays), 1);
+        __builtin_prefetch(memory_->tags->data() + place, 1);
+        __builtin_prefetch(memory_->deadlines->data() + place, 1);
+        const auto* const entry = reinterpret_cast<const uint8_t*>(memory_->entries->data() + place);
+        for (size_t line = 0; line < std::min<size_t>(sizeof(Entry), 256); line += 64)
+            __builtin_prefetch(entry + line, 1);
+    }
+    /// False: it can be none.
+    bool apply_one(const JournalRecord& record, uint32_t batch) {
+        const std::lock_guard alone(key_lock(record.place / State::kWays));
+        Entry& entry = (*memory_->entries)[record.place];
+        constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
+        if (entry.changed != 0 && entry.changed - batch - 1 < kMaxInFlight) return true;
+        if (!write(record, entry)) return false;
+        entry.changed = std::max(batch, 1u);
+        return true;
+    }
+    /// With the place's bucket to itself. False: the record can't be one.
+    bool write(const JournalRecord& record, Entry& entry) {
+        const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
+        uint32_t& tag = (*memory_->tags)[record.place];
+        uint64_t& deadline = (*memory_->deadlines)[record.place];
+        switch (record.kind) {
+            case JournalRecord::freed:
+                tag = 0;
+                deadline = KeyedEntry<Value>::kRemoved;
+                return true;
+            case JournalRecord::whole: std::memcpy(static_cast<void*>(&entry), data, sizeof entry); break;
+            case JournalRecord::fresh:
+                std::memcpy(static_cast<void*>(&entry.key), data, sizeof entry.key);
+                entry.value = Value{};
+                break;
+            case JournalRecord::part: {
+                const auto offset = static_cast<uint32_t>(record.more),
+                           bytes = static_cast<uint32_t>(record.more >> 32);
+                if (offset > sizeof(Value) || bytes > sizeof(Value) - offset) return false;
+                std::memcpy(reinterpret_cast<uint8_t*>(&entry.value) + offset, data, bytes);
+                return true;
+            }
+            default: return false;
+        }
+        tag = State::tag_of(state_hash(entry.key));
+        deadline = record.more;
+        return true;
+    }
+
     /// Some places, copied.
     struct Part {
         static constexpr uint64_t kBucketBytes = State::kWays *
@@ -178,7 +295,17 @@ private:
 
     struct Memory {
         uint64_t seed = 0, lost = 0;
+        uint64_t reached_ns = 0;          // when the last packet came that a device has decided on
+        std::atomic<bool> missed{false};  // records of the journal
         std::atomic<bool> given_up{false};
+        /// By the first who finds the device gone; the others wait until the table can be used.
+        template <class Do>
+        void give_up(Do&& what) {
+            const std::lock_guard alone(giving_up);
+            if (!given_up) what();
+            given_up = true;
+        }
+        std::mutex giving_up;
         std::shared_ptr<ZeroPageVector<uint32_t>> tags;
         std::shared_ptr<ZeroPageVector<uint64_t>> deadlines;
         std::shared_ptr<ZeroPageVector<Entry>> entries;
@@ -192,11 +319,23 @@ private:
 /// What the host half of an NF with state per key is derived from: has its table, and the state of the generation
 /// before.
 template <class Device>
-class KeyedFunction : public NetworkFunction {
+class KeyedFunction : public NetworkFunction, public KeepsJournal {
 public:
     const Image& image() const override { return image_; }
     std::vector<Statistic> statistics() const override { return table_.statistics(); }
-    void device_lost() override { table_.lose(); }
+    void device_lost() override {
+        if (!keeps_journal()) return table_.lose();
+        table_.recover([this](const auto& key, auto& value, uint64_t now_ns) {
+            if constexpr (requires { Device::resume(tables_, key, value, now_ns); })
+                Device::resume(tables_, key, value, now_ns);
+        });
+    }
+    bool keeps_journal() const override { return HasJournal<Device> && table_.keeps_journal(); }
+    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint32_t batch) override {
+        return table_.apply(records, bytes, node, batch);
+    }
+    void reached(uint64_t now_ns) override { table_.reached(now_ns); }
+    void missed() override { table_.missed(); }
 
 protected:
     using Tables = typename Device::Tables;

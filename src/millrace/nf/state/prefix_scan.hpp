@@ -31,7 +31,7 @@ public:
     /// block come together.
     MILLRACE_DEVICE static uint32_t decide(Packet* packet, const typename Nf::Tables& tables,
                                            const WantedAhead<Nf>* wanted, const KeyRun& run, uint64_t place,
-                                           bool has_key, uint32_t number, Decision& decision) {
+                                           bool has_key, const InBatch& in, Decision& decision) {
         const State& state = tables.state;
         const bool has_place = place != State::kNoPlace;
         Value value{};
@@ -83,7 +83,9 @@ public:
         if (threadIdx.x + 1 != run.head + decided) return decided;
         state.entries[place].value = left;
         state.deadlines[place] = Entry::later(now, kept_ns);
-        if (WantedAhead<Nf>::changes(value, left)) state.entries[place].changed = number;
+        if (WantedAhead<Nf>::changes(value, left)) state.entries[place].changed = in.number;
+        if (in.journal != nullptr && State::template lasting<Nf>(value) != State::template lasting<Nf>(left))
+            state.write_down(place, in);
         state.add(KeyedCount::scanned, decided);
         return decided;
     }

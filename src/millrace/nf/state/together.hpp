@@ -31,13 +31,14 @@ public:
     /// Decides on packets of the block, one of each thread. Packets of a key are those of threads `head` to `end`, this
     /// one included, in order of arrival; `first` is what the first of them wants, `wanted` what this one does. A
     /// thread without a packet has null. Returns how many packets of the key have been decided on, from the first one
-    /// on; their threads have `decision`, and the entry is written down for batch `number`, for all threads behind the
+    /// on; their threads have `decision`, and the entry is written down for the batch, for all threads behind the
     /// next barrier. 0: the first one has no entry, or it has timed out, or it is alone; it must be decided on by
     /// itself. All threads of the block come together.
     MILLRACE_DEVICE static uint32_t decide(Packet* packet, const typename Nf::Tables& tables,
                                            const WantedAhead<Nf>* wanted, const WantedAhead<Nf>* first, uint32_t head,
-                                           uint32_t end, uint32_t number, Decision& decision) {
+                                           uint32_t end, const InBatch& in_batch, Decision& decision) {
         const State& state = tables.state;
+        const InBatch in = state.template journaled_by<Nf>(in_batch);
         const bool is_alone = end - head == 1;
         uint64_t place = State::kNoPlace;
         if (packet != nullptr && first->lookup != Lookup::none && (HasEffects<Nf> || !is_alone))
@@ -49,7 +50,7 @@ public:
         const Run run(has_place ? head : threadIdx.x, has_place ? end : threadIdx.x + 1);
         uint32_t decided = 0;
         if constexpr (HasEffects<Nf>)
-            decided = PrefixScan<Nf>::decide(packet, tables, wanted, run, place, has_key, number, decision);
+            decided = PrefixScan<Nf>::decide(packet, tables, wanted, run, place, has_key, in, decision);
         const bool is_guessed = has_place && decided == 0 && !is_alone;
         if (__syncthreads_count(is_guessed) == 0) return decided;
 
@@ -85,8 +86,8 @@ public:
 
         if (!is_guessed || threadIdx.x >= run.head + decided) return decided;
         const uint32_t deciding = ((1u << kValueWords) - 1) & ~bits_of<Tally>();
-        if ((changed & deciding) != 0) state.entries[place].changed = number;
-        if (threadIdx.x + 1 == run.head + decided) write_down(state, place, after, now);
+        if ((changed & deciding) != 0) state.entries[place].changed = in.number;
+        if (threadIdx.x + 1 == run.head + decided) write_down(state, place, after, now, in);
         return decided;
     }
 
@@ -143,10 +144,14 @@ private:
         left.set(value, deadline);
         return decision;
     }
-    MILLRACE_DEVICE_CALL static void write_down(const State& state, uint64_t place, const Left& left, uint64_t now) {
-        state.entries[place].value = left.value();
+    MILLRACE_DEVICE_CALL static void write_down(const State& state, uint64_t place, const Left& left, uint64_t now,
+                                                const InBatch& in) {
+        const Value value = left.value();
+        const bool lasts = in.journal != nullptr && State::template lasting<Nf>(state.entries[place].value) !=
+                                                        State::template lasting<Nf>(value);
+        state.entries[place].value = value;
         state.deadlines[place] = left.long_word(kDeadline);
-        state.settle(Entry(&state.entries[place].value, &state.deadlines[place], 0, now, false, false));
+        state.settle(Entry(&state.entries[place].value, &state.deadlines[place], 0, now, false, false), in, lasts);
     }
 
     /// What warps tell each other.

@@ -25,13 +25,14 @@ std::string ahead_functions(const nf::Type& type, unsigned lanes) {
         "    return static_cast<unsigned>(static_cast<const Ahead*>(wanted)->holds(*static_cast<const "
         "Tables*>(tables)));\n}}\n"
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, const void* "
-        "wanted, unsigned worth, unsigned batch) {{\n"
+        "wanted, unsigned worth, const millrace::nf::InBatch* in) {{\n"
         "    return static_cast<const Ahead*>(wanted)->apply(*packet, *static_cast<const Tables*>(tables), "
-        "static_cast<millrace::nf::Ahead>(worth), batch);\n}}\n"
+        "static_cast<millrace::nf::Ahead>(worth), *in);\n}}\n"
         "extern \"C\" __device__ unsigned {}(millrace::Packet* packet, const void* tables, const void* wanted, "
-        "const void* first, unsigned head, unsigned end, unsigned batch, millrace::Decision* decision) {{\n"
+        "const void* first, unsigned head, unsigned end, const millrace::nf::InBatch* in, millrace::Decision* "
+        "decision) {{\n"
         "    return millrace::nf::Together<Nf>::decide(packet, *static_cast<const Tables*>(tables), "
-        "static_cast<const Ahead*>(wanted), static_cast<const Ahead*>(first), head, end, batch, *decision);\n}}\n"
+        "static_cast<const Ahead*>(wanted), static_cast<const Ahead*>(first), head, end, *in, *decision);\n}}\n"
         "extern \"C\" __device__ void {}(const void* tables, unsigned what, unsigned packets) {{\n"
         "    static_cast<const Tables*>(tables)->state.add(static_cast<millrace::nf::KeyedCount>(what), "
         "packets);\n}}\n",
@@ -45,21 +46,21 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
         type.commits_keyed()
             ? fmt::format(
                   "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
-                  "millrace::Decision decision, const void* wanted) {{\n"
+                  "millrace::Decision decision, const void* wanted, const millrace::nf::InBatch* in) {{\n"
                   "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
                   "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const Tables*>(tables), "
-                  "decision);\n}}\n",
+                  "*in, decision);\n}}\n",
                   name("commit"))
             : fmt::format(
                   "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
-                  "const void* wanted, unsigned batch) {{\n{}}}\n",
+                  "const void* wanted, const millrace::nf::InBatch* in) {{\n{}}}\n",
                   name("process"),
                   type.decides_ahead ? "    return static_cast<const "
                                        "millrace::nf::WantedAhead<Nf>*>(wanted)->decide_in_sequence(*packet, "
-                                       "*static_cast<const Tables*>(tables), batch);\n"
+                                       "*static_cast<const Tables*>(tables), *in);\n"
                                      : "    const auto own = *static_cast<const millrace::nf::Wanted<Nf>*>(wanted);\n"
                                        "    return decltype(Tables::state)::decide_on(own, *packet, *static_cast<const "
-                                       "Tables*>(tables));\n");
+                                       "Tables*>(tables), *in);\n");
     return decide + (type.decides_ahead ? ahead_functions(type, lanes) : "") +
            fmt::format(
                "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables, void* wanted) "
@@ -69,9 +70,9 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
                "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
                "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
-               "::uint64_t now) {{\n"
+               "::uint64_t now, const millrace::nf::InBatch* in) {{\n"
                "    decltype(Tables::state)::sweep_of<Nf>(*teller, *static_cast<const Tables*>(tables), bucket, "
-               "now);\n}}\n",
+               "now, *in);\n}}\n",
                name("order_key"), name("claim"), name("sweep"));
 }
 
@@ -102,10 +103,10 @@ std::string part_functions(const nf::Type& type, unsigned lanes) {
 }  // namespace
 
 std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
-    if (type.commits_keyed()) return fmt::format("ending(batch, {})", function_name(type, lanes, "commit"));
+    if (type.commits_keyed()) return fmt::format("ending(batch, {}, {})", node, function_name(type, lanes, "commit"));
     const std::string process = function_name(type, lanes, "process");
     return type.emits_events ? fmt::format("telling(batch, {}, {})", node, process)
-                             : fmt::format("deciding(batch, {})", process);
+                             : fmt::format("deciding(batch, {}, {})", node, process);
 }
 
 std::string ahead_taker(const nf::Type& type, unsigned lanes) {
@@ -169,19 +170,19 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
     const bool keyed = node.type->is_keyed(), decides_keyed = keyed && !node.type->commits_keyed();
     std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*{});\n",
                                    function_name(*node.type, lanes, "process"),
-                                   decides_keyed ? ", const void*, unsigned" : "");
+                                   decides_keyed ? ", const void*, const nf::InBatch*" : "");
     if (keyed)
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
-            "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t);\n",
+            "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t, const nf::InBatch*);\n",
             function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
     if (node.type->decides_ahead)
         text += fmt::format(
             "extern \"C\" __device__ void {}(Packet*, const void*, void*, bool, unsigned);\n"
             "extern \"C\" __device__ unsigned {}(const void*, const void*);\n"
-            "extern \"C\" __device__ Decision {}(Packet*, const void*, const void*, unsigned, unsigned);\n"
+            "extern \"C\" __device__ Decision {}(Packet*, const void*, const void*, unsigned, const nf::InBatch*);\n"
             "extern \"C\" __device__ unsigned {}(Packet*, const void*, const void*, const void*, unsigned, unsigned, "
-            "unsigned, Decision*);\n"
+            "const nf::InBatch*, Decision*);\n"
             "extern \"C\" __device__ void {}(const void*, unsigned, unsigned);\n",
             function_name(*node.type, lanes, "decide_ahead"), function_name(*node.type, lanes, "holds"),
             function_name(*node.type, lanes, "apply"), function_name(*node.type, lanes, "decide_together"),
@@ -206,7 +207,8 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
                             function_name(*node.type, lanes, "stage"));
     if (node.type->commit != nullptr)
         text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision{});\n",
-                            function_name(*node.type, lanes, "commit"), keyed ? ", const void*" : "");
+                            function_name(*node.type, lanes, "commit"),
+                            keyed ? ", const void*, const nf::InBatch*" : "");
     return text;
 }
 
@@ -232,14 +234,18 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
                                  call("order_key"));
     // What a packet wants of the state may lie anywhere.
     const bool keyed = type.is_keyed(), decides_keyed = keyed && !type.commits_keyed();
-    if (keyed) unit.text += fmt::format("    {}(packet, tables, block);\n", call("order_key"));
+    if (keyed)
+        unit.text += fmt::format(
+            "    const auto* const in = reinterpret_cast<const millrace::nf::InBatch*>(block);\n"
+            "    {}(packet, tables, block);\n",
+            call("order_key"));
     if (type.decides_ahead)
         unit.text += fmt::format(
             "    {}(packet, tables, block, true, 1);\n    *decision = {}(packet, tables, block, {}(tables, block), "
-            "1);\n    {}(packet, tables, block, block, 0, 1, 1, decision);\n",
+            "in);\n    {}(packet, tables, block, block, 0, 1, in, decision);\n",
             call("decide_ahead"), call("apply"), call("holds"), call("decide_together"));
     unit.text += fmt::format("    *decision = {}(packet, tables{});\n", call("process"),
-                             decides_keyed ? ", block, 1" : "");
+                             decides_keyed ? ", block, in" : "");
     if (type.in_parts())
         for (const PartSignature& part : kParts)
             unit.text += fmt::format("    {}{}(packet, tables, block{});\n",
@@ -248,7 +254,7 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
     if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
     if (type.commit != nullptr)
         unit.text += fmt::format("    *decision = {}(packet, tables, *decision{});\n", call("commit"),
-                                 keyed ? ", block" : "");
+                                 keyed ? ", block, in" : "");
     unit.text += "}\n";
     return unit;
 }

@@ -30,9 +30,12 @@ void BatchBuffers::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> fr
     }
     left_.reset();
     kept_.reset();
+    journal_.reset();
     left_ = host_array<LeftEvents>(*device_, size_t{max_packets_} * needs.emitters);
     if (needs.keepers > 0)
         kept_ = host_array<uint8_t>(*device_, needs.keepers * PieceLayout::most_kept(max_packets_, max_bytes_));
+    if (const size_t journal = needs.journal.bytes(max_packets_); journal > 0)
+        journal_ = host_array<uint8_t>(*device_, journal);
 }
 
 void BatchBuffers::give_back_buffer() {

@@ -35,6 +35,8 @@ public:
     /// Where more were emitted than there was room for, and their frames, if those received are others.
     LeftEvents* left() const { return left_.get(); }
     uint8_t* kept() const { return kept_.get(); }
+    /// Where the device writes the journal of state per key; null: no chain keeps one.
+    uint8_t* journal() const { return journal_.get(); }
     /// What every NF decided, on either side; null, and 0, unless asked for.
     Decision* visits() const { return visits_.get(); }
     device::Address device_visits() const { return device_visits_.address(); }
@@ -51,7 +53,7 @@ private:
     const std::shared_ptr<device::Device> device_;
     const uint32_t max_packets_;
     const size_t max_bytes_;
-    device::HostArray<uint8_t> frames_in_, input_, kept_;
+    device::HostArray<uint8_t> frames_in_, input_, kept_, journal_;
     device::HostArray<Event> more_events_;
     device::HostArray<LeftEvents> left_;
     device::HostArray<Decision> visits_;

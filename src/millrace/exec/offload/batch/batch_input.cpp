@@ -231,6 +231,8 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
+    nf::Journal& journal = head.journal();
+    journal = {.records = buffers.journal(), .capacity = batch.chain->needs.journal.bytes(batch.frames.count)};
     std::fill_n(head.outcomes(), batch.chain->needs.counters, 0u);
     const size_t n = batch.frames.count;
     device::BatchView& view = batch.view;
@@ -238,7 +240,9 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.frames = device_pointer<uint8_t>(piece + batch.piece.frames_at);
     view.descriptors = device_pointer<device::FrameDescriptor>(piece);
     view.events = device_pointer<EventBuffer>(piece + batch.piece.head_at);
-    view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(EventBuffer));
+    if (journal.capacity != 0)
+        view.journal = device_pointer<nf::Journal>(piece + batch.piece.head_at + offsetof(HeadStart, journal));
+    view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(HeadStart));
     view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
     device::BatchWork(n, buffers.work()).place(view, device_pointer<uint8_t>(buffers.device_work()));
     view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(buffers.device_visits());

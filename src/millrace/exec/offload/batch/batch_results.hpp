@@ -23,9 +23,10 @@ inline uint16_t chain_of(const chain::Program& program, const device::PacketResu
 class PieceHead {
 public:
     explicit PieceHead(uint8_t* head) : head_(head) {}
-    EventBuffer& events() const { return *reinterpret_cast<EventBuffer*>(head_); }
+    EventBuffer& events() const { return reinterpret_cast<HeadStart*>(head_)->events; }
+    nf::Journal& journal() const { return reinterpret_cast<HeadStart*>(head_)->journal; }
     /// [node][LoadedChain::counters_of_node], up to the end.
-    uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(head_ + sizeof(EventBuffer)); }
+    uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(head_ + sizeof(HeadStart)); }
 
 private:
     uint8_t* head_;

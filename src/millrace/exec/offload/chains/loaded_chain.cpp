@@ -10,8 +10,12 @@ namespace millrace::exec {
 static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
-    return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
-            std::max(keepers, other.keepers), std::max(counters, other.counters), work.with(other.work)};
+    return {std::max(state_bytes, other.state_bytes),
+            std::max(emitters, other.emitters),
+            std::max(keepers, other.keepers),
+            std::max(counters, other.counters),
+            work.with(other.work),
+            journal.with(other.journal)};
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
@@ -55,6 +59,13 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
     counters_of_node = device::counters_of_node(*program);
     needs.work = device::WorkNeeds::of(
         *program, std::ranges::any_of(steps, [](const device::Step& step) { return step.finds_last; }));
+    for (const chain::Node& node : program->nodes) {
+        auto* const keeps = dynamic_cast<nf::KeepsJournal*>(node.nf.get());
+        journals.push_back(keeps != nullptr && keeps->keeps_journal() ? keeps : nullptr);
+        if (journals.back() == nullptr) continue;
+        needs.journal.of_packet += static_cast<uint32_t>(node.type->journal_bytes);
+        needs.journal.of_sweep += device::kSweptBuckets * nf::kKeyedWays * nf::JournalRecord::bytes_with(0);
+    }
     reads_time = program->reads_time();
     constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
     verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));

@@ -1,6 +1,7 @@
 // A chain as an engine's device has it.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,20 @@
 #include "millrace/exec/cpu/teller.hpp"
 #include "millrace/exec/offload/offload_options.hpp"
 #include "millrace/exec/offload/finish/verdict_table.hpp"
+#include "millrace/nf/state/keeps_journal.hpp"
 
 namespace millrace::exec {
+
+/// Room for a batch's journal of state per key (nf/state/journal.hpp), in bytes.
+struct JournalNeeds {
+    uint32_t of_packet = 0;  ///< at most
+    uint32_t of_sweep = 0;   ///< of what is swept with each batch
+    uint32_t bytes(size_t packets) const { return static_cast<uint32_t>(of_packet * packets + of_sweep); }
+    bool covers(const JournalNeeds& other) const { return other.of_packet <= of_packet && other.of_sweep <= of_sweep; }
+    JournalNeeds with(const JournalNeeds& other) const {
+        return {std::max(of_packet, other.of_packet), std::max(of_sweep, other.of_sweep)};
+    }
+};
 
 /// What pieces of the packet ring have room for besides frames and what all batches have.
 struct RingNeeds {
@@ -19,10 +32,11 @@ struct RingNeeds {
     unsigned keepers = 0;    ///< those of them whose packets others have changed
     size_t counters = 0;     ///< of outcomes, of all NFs
     device::WorkNeeds work = {};
+    JournalNeeds journal = {};
 
     bool covers(const RingNeeds& other) const {
         return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
-               other.counters <= counters && work.covers(other.work);
+               other.counters <= counters && work.covers(other.work) && journal.covers(other.journal);
     }
     RingNeeds with(const RingNeeds& other) const;
 };
@@ -47,12 +61,13 @@ struct LoadedChain {
     size_t ordered_from = 0, ordered_to = 0;
     /// By sequence of the steps (device::Step::first_sequence).
     std::vector<std::shared_ptr<device::StateSequence>> sequences;
-    std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none
-    size_t counters_of_node = 0;             ///< device::counters_of_node
-    RingNeeds needs;                         ///< of them, the state comes back with each batch
-    std::unique_ptr<Teller> teller;          ///< where an NF emits events
-    std::unique_ptr<VerdictTable> verdicts;  ///< of frames without mbufs
-    const std::string* name = nullptr;       ///< for the timeline, and the steps'
+    std::vector<uint32_t*> shared_states;     ///< where other devices find each state; null: there are none
+    size_t counters_of_node = 0;              ///< device::counters_of_node
+    RingNeeds needs;                          ///< of them, the state comes back with each batch
+    std::vector<nf::KeepsJournal*> journals;  ///< by node: whose state outlives the device; null: of no such one
+    std::unique_ptr<Teller> teller;           ///< where an NF emits events
+    std::unique_ptr<VerdictTable> verdicts;   ///< of frames without mbufs
+    const std::string* name = nullptr;        ///< for the timeline, and the steps'
     std::vector<const std::string*> step_names;
 };
 

@@ -26,7 +26,7 @@ Status Arrivals::poll(Batch& batch) {
     // The batch waits for room for its events, so that the worker need not.
     if (events_ != nullptr && events_->room() < std::min<size_t>(batch.results().stored_events(), EventLine::kPlaces))
         return Status::pending;
-    if (!states_.restore(*batch.input().chain, batch.results().snapshot(), batch.record().order)) return Status::lost;
+    if (!states_.restore(batch)) return Status::lost;
     constexpr uint64_t kSmooth = 8;
     round_trip_ += (rte_rdtsc() - batch.input().launched) / kSmooth - round_trip_ / kSmooth;
     return Status::ok;

@@ -47,6 +47,9 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     count(batch);
     counters.batches.add(1);
     batch.count_bytes();
+    // Kernels write it straight to the host.
+    const nf::Journal& journal = batch.results().head().journal();
+    counters.bytes_to_host.add(std::min(journal.used, journal.capacity));
     counters.batches_in[static_cast<size_t>(input.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(input.way_back)].add(1);
     ResultBuffer* fresh = input.receive_blocks.empty() ? lend_buffer(batch) : nullptr;

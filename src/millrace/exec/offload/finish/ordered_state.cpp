@@ -75,8 +75,42 @@ Status OrderedState::arrive(device::StreamId stream) const {
     return status == Status::pending ? Status::lost : status;
 }
 
-bool OrderedState::restore(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order) {
+bool OrderedState::restore(const Batch& batch) {
+    const uint64_t order = batch.record().order;
     if (order == 0) return true;
+    // Who breaks off waits for those that are at it.
+    gate_->restoring.fetch_add(1);
+    const bool in_time = !gate_->broken && restore_snapshot(*batch.input().chain, batch.results().snapshot(), order);
+    if (in_time && batch.results().head().journal().capacity != 0) apply_journal(batch);
+    gate_->restoring.fetch_sub(1);
+    return in_time;
+}
+
+/// Other workers apply those of other batches meanwhile.
+void OrderedState::apply_journal(const Batch& batch) {
+    const LoadedChain& chain = *batch.input().chain;
+    const nf::Journal& journal = batch.results().head().journal();
+    const auto number = static_cast<uint32_t>(batch.record().order);
+    const uint32_t end = std::min(journal.used, journal.capacity);
+    const uint8_t* const records = batch.buffers().journal();
+    const auto* const times = reinterpret_cast<const uint64_t*>(batch.buffers().input() + batch.input().piece.times_at);
+    uint32_t at = 0;
+    while (end - at >= sizeof(nf::JournalRecord)) {
+        const uint16_t node = reinterpret_cast<const nf::JournalRecord*>(records + at)->node;
+        nf::KeepsJournal* const keeps = node < chain.journals.size() ? chain.journals[node] : nullptr;
+        const uint32_t bytes = keeps != nullptr ? keeps->apply(records + at, end - at, node, number) : 0;
+        if (bytes == 0) break;
+        at += bytes;
+    }
+    const bool is_whole = at == journal.used;
+    for (nf::KeepsJournal* const keeps : chain.journals) {
+        if (keeps == nullptr) continue;
+        keeps->reached(times[batch.input().frames.count - 1]);
+        if (!is_whole) keeps->missed();
+    }
+}
+
+bool OrderedState::restore_snapshot(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order) {
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     if (gate.broken) return false;
@@ -96,8 +130,13 @@ bool OrderedState::restore(const LoadedChain& chain, const uint8_t* snapshot, ui
 }
 
 bool OrderedState::break_off() {
-    const std::lock_guard lock(gate_->mutex);
-    return gate_->broken.exchange(true);
+    bool by_another = false;
+    {
+        const std::lock_guard lock(gate_->mutex);
+        by_another = gate_->broken.exchange(true);
+    }
+    while (gate_->restoring.load() != 0) rte_pause();
+    return by_another;
 }
 
 }  // namespace millrace::exec

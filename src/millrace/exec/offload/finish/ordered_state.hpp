@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "millrace/device/order_gate.hpp"
-#include "millrace/exec/offload/chains/loaded_chain.hpp"
+#include "millrace/exec/offload/batch/batch.hpp"
 
 namespace millrace::exec {
 
@@ -25,16 +25,18 @@ public:
     /// Gives the host what a chain's device has of state that does not come back with batches, if this return to the
     /// CPU (Placement::returns) has not brought it yet.
     device::Status take_back(const LoadedChain& chain, uint64_t returns, device::StreamId stream);
-    /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes the
-    /// `snapshot` that came with the `order`th ordered batch (0: it is not ordered) the host's, unless a later batch's
-    /// is there already. False when the CPU has begun to number packets: then the batch must not be taken in any more.
-    bool restore(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order);
+    /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes what has
+    /// come with this one the host's, its snapshot of the states, unless a later batch's is there already, and its
+    /// journal. False when the CPU has begun to number packets: then the batch must not be taken in any more.
+    bool restore(const Batch& batch);
     /// From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's
     /// states. Whether that was so before.
     bool break_off();
     bool broken() const { return gate_->broken; }
 
 private:
+    bool restore_snapshot(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order);
+    static void apply_journal(const Batch& batch);
     device::Status arrive(device::StreamId stream) const;
 
     const std::shared_ptr<device::Device> device_;

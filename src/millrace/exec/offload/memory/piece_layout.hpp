@@ -15,6 +15,13 @@ inline constexpr uint32_t kEagerEvents = 64;
 inline constexpr uint32_t kEventsPerPacket = 4;
 constexpr size_t event_room(size_t n) { return n * kEventsPerPacket + kEagerEvents; }
 
+/// What a batch's head begins with; counts of outcomes follow.
+struct HeadStart {
+    EventBuffer events;
+    nf::Journal journal;
+};
+static_assert(sizeof(HeadStart) % sizeof(uint64_t) == 0);
+
 /// What a piece has to hold.
 struct PieceNeeds {
     size_t packets = 0;
@@ -39,8 +46,7 @@ struct PieceNeeds {
 /// Offsets and sizes are in bytes; the descriptors are at 0.
 struct PieceLayout {
     /// Bytes of a head with so many counters of outcomes.
-    static constexpr size_t head_of(size_t counters) { return sizeof(EventBuffer) + counters * sizeof(uint32_t); }
-    static_assert(sizeof(EventBuffer) % sizeof(uint64_t) == 0);
+    static constexpr size_t head_of(size_t counters) { return sizeof(HeadStart) + counters * sizeof(uint32_t); }
     static constexpr size_t kAlign = 64;
     static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -49,7 +55,7 @@ struct PieceLayout {
 
     size_t sources_at = 0, times_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0,
            left_at = 0, frames_at = 0, staging_at = 0, kept_at = 0;
-    size_t head_bytes = 0;  ///< of EventBuffer and outcome counts
+    size_t head_bytes = 0;  ///< of HeadStart and outcome counts
     size_t heads_at = 0;    ///< heads of frames in the result buffer, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
     size_t bytes = 0;
