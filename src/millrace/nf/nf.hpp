@@ -184,7 +184,7 @@ using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
 using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
 using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
 using KeyedFunctionOfBurst = void (*)(std::span<Packet* const>, const void* tables, Decision*);
-using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
+using ClaimFunction = uint32_t (*)(const void* tables, uint32_t& buckets);
 using SweepFunction = void (*)(Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns);
 
 /// The headers that device code may include, by the names by which it does.
@@ -386,7 +386,7 @@ private:
         type.run_keyed = [](std::span<Packet* const> packets, const void* tables, Decision* decisions) {
             run_keyed_burst<Device, detail::HasKeyedCommit<Device>>(packets, own(tables), decisions);
         };
-        type.claim = [](const void* tables, uint32_t buckets) { return own(tables).state.claim(buckets); };
+        type.claim = [](const void* tables, uint32_t& buckets) { return own(tables).state.claim(buckets); };
         type.sweep = [](Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns) {
             decltype(Device::Tables::state)::template sweep_of<Device>(teller, own(tables), bucket, now_ns);
         };

@@ -154,7 +154,7 @@ public:
         made.entry.value.last = last;
         return made;
     }
-    uint32_t apply(const Whole& made, uint32_t batch, uint32_t left = sizeof(Whole)) {
+    uint32_t apply(const Whole& made, uint64_t batch, uint32_t left = sizeof(Whole)) {
         return host_.apply(reinterpret_cast<const uint8_t*>(&made), left, 0, batch);
     }
 
@@ -166,7 +166,14 @@ TEST(Journal, IsAppliedInTheOrderOfBatches) {
     const auto chain = tally_chain("timeout: 1s", "sim");
     TallyHost& tally = tally_of(chain);
     Records records(tally);
-    for (const auto& [place, around] : {std::pair{3u, 100u}, {4u, 0u}, {5u, 0xfffffff9u}, {6u, 0xfffffffau}}) {
+    for (const auto& [place, around] : {std::pair{3u, uint64_t{100}},
+                                        {4u, 0},
+                                        {5u, 0xfffffff6},
+                                        {6u, 0xfffffff7},
+                                        {7u, 0xfffffff8},
+                                        {8u, 0xfffffff9},
+                                        {9u, 0xfffffffa},
+                                        {10u, 0xfffffffb}}) {
         EXPECT_NE(records.apply(Records::whole(place, 1, 10), around + 5), 0u);
         EXPECT_NE(records.apply(Records::whole(place, 1, 9), around + 4), 0u) << "it is late, and as it should be";
         EXPECT_EQ(tally.kept(), (std::map<uint32_t, uint32_t>{{1, 10}}));

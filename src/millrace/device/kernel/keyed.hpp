@@ -144,11 +144,15 @@ MILLRACE_DEVICE void keyed_packets(const BatchView& batch, uint32_t* counts, con
 template <class Claim, class Sweep>
 MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, uint16_t node, Claim claim,
                                    Sweep sweep) {
-    uint32_t& first = detail::keyed().own_of_warp[0];
-    if (threadIdx.x == 0) first = claim(tables, kSweptBuckets);
+    // Each by one thread.
+    uint32_t &first = detail::keyed().own_of_warp[0], &buckets = detail::keyed().own_of_warp[1];
+    if (threadIdx.x == 0) {
+        buckets = kSweptBuckets;
+        first = claim(tables, &buckets);
+    }
     __syncthreads();
     const nf::InBatch in = in_batch(batch, node);
-    for (uint32_t k = threadIdx.x; k < kSweptBuckets; k += blockDim.x) {
+    for (uint32_t k = threadIdx.x; k < buckets; k += blockDim.x) {
         Packet teller = sweep_teller(batch, node, k);
         sweep(&teller, tables, first + k, batch.last_time(), &in);
     }

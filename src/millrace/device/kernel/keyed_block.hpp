@@ -48,7 +48,10 @@ struct NothingAhead {
 
 /// `batch`, as a function decides in it that is `node` of the chain.
 MILLRACE_DEVICE nf::InBatch in_batch(const BatchView& batch, uint16_t node) {
-    return {static_cast<uint32_t>(batch.sequence), node, batch.journal};
+    // The highest number means something else to the host (keyed_table.hpp). Of the next batch: then nobody takes an
+    // entry for older than it is.
+    const auto number = static_cast<uint32_t>(batch.sequence);
+    return {number == ~uint32_t{0} ? 0 : number, node, batch.journal};
 }
 
 namespace detail {

@@ -112,8 +112,9 @@ public:
         const uint16_t node = program_.stage(step_.first).first;
         const nf::Type& type = *program_.nodes[node].type;
         const Deciding deciding(batch_, node);
-        const uint32_t first = type.claim(tables_[node], kSweptBuckets);
-        for (uint32_t k = 0; k < kSweptBuckets; ++k) {
+        uint32_t buckets = kSweptBuckets;
+        const uint32_t first = type.claim(tables_[node], buckets);
+        for (uint32_t k = 0; k < buckets; ++k) {
             Packet teller = sweep_teller(batch_, node, k);
             type.sweep(teller, tables_[node], first + k, batch_.last_time());
         }

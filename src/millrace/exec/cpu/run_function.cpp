@@ -25,7 +25,8 @@ void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* co
     if (packets.empty()) return;
     const uint64_t now = packets.back()->time_ns();
     for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {
-        const uint32_t bucket = type.claim(tables, 1);
+        uint32_t one = 1;
+        const uint32_t bucket = type.claim(tables, one);
         const std::lock_guard alone(nf::key_lock(bucket));
         type.sweep(*packets.back(), tables, bucket, now);
     }

@@ -96,9 +96,10 @@ struct Conntrack {
                uint32_t{flow.low_began} << 9 | uint32_t{flow.tcp.was_picked_up} << 10;
     }
     /// Its device has gone: it is met in its midst, whoever may begin there.
-    static void resume(const Tables&, const FlowKey&, Flow& flow, uint64_t) {
+    static uint64_t resume(const Tables& tables, const FlowKey& key, Flow& flow, uint64_t) {
         flow.tcp.peers[0] = flow.tcp.peers[1] = {};
         flow.tcp.was_picked_up = 1;
+        return Effect::kept_ns(tables, key, flow);
     }
 
 private:

@@ -53,8 +53,9 @@ struct Nat {
         return {plan.number, outcome};
     }
 
-    static void resume(const Tables& tables, const GroupKey& key, PortGroup& group, uint64_t now) {
+    static uint64_t resume(const Tables& tables, const GroupKey& key, PortGroup& group, uint64_t now) {
         mappings::resume(tables, key, group, now);
+        return tables.state.timeout_ns;
     }
 
     /// The address by which those inside know a peer.

@@ -21,9 +21,9 @@ struct Journal {
 struct alignas(16) JournalRecord {
     enum Kind : uint16_t {
         freed,  ///< the place is free: nothing follows
-        whole,  ///< it has this entry: KeyedState::Entry follows, `more` is its deadline
-        fresh,  ///< it has a new entry, T{}: its key follows, `more` is its deadline
-        part,   ///< a part of its value: the bytes follow, `more` says where they are (part_at) and how many
+        whole,  ///< it has this entry: KeyedState::Entry follows
+        fresh,  ///< it has a new entry, T{}: its key follows
+        part,   ///< a part of its value: the bytes follow, `more` says where they are and how many (part_at)
     };
     uint16_t node;  ///< of the chain
     Kind kind;

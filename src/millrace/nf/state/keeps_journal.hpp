@@ -12,9 +12,9 @@ public:
     /// Whether devices write a journal with these tables.
     virtual bool keeps_journal() const = 0;
     /// Applies records to the host's copy, the first of so many `bytes` and those behind it, as long as they are of
-    /// `node`. How many bytes they take; 0: the first one can be none, nor what follows. `batch`: the lower bits of the
-    /// batch's number.
-    virtual uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint32_t batch) = 0;
+    /// `node`. How many bytes they take; 0: the first one can be none, nor what follows. `batch`: its number,
+    /// from 1.
+    virtual uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) = 0;
     /// A batch's last packet came at `now_ns`.
     virtual void reached(uint64_t now_ns) = 0;
     /// A batch had more records than room: the copy is no more what it should be.

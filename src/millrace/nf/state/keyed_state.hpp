@@ -90,8 +90,12 @@ struct KeyedState {
                 return {&entries[at].value, &deadlines[at], before, now, false, false};
             }
             ended(entries[at].key, entries[at].value, Ended::expired);
-            free(at, in);
             count(KeyedCount::expired);
+            if (lookup == Lookup::create) {
+                count(KeyedCount::created);
+                return begin(at, now);
+            }
+            free(at, in);
         }
         if (lookup != Lookup::create) return {};
         return create(key, hash, now, ended);
@@ -135,8 +139,9 @@ struct KeyedState {
         count(KeyedCount::created);
     }
 
-    /// The next `n` buckets that are to be swept: from this one on, round and round.
-    MILLRACE_DEVICE uint32_t claim(uint32_t n) const {
+    /// The next `n` buckets that are to be swept, or as many as there are: from this one on, round and round.
+    MILLRACE_DEVICE uint32_t claim(uint32_t& n) const {
+        n = smaller(n, buckets);
         return static_cast<uint32_t>(add(KeyedCount::cursor, n)) & (buckets - 1);
     }
     /// How long an entry that has timed out is left alone: packets may be late.
@@ -178,7 +183,7 @@ struct KeyedState {
     }
     /// Writes down an entry as it is, which must outlive the device. `in` has a journal.
     MILLRACE_DEVICE_CALL void write_down(uint64_t at, const InBatch& in) const {
-        in.write(JournalRecord::whole, at, deadlines[at], &entries[at], sizeof(Entry));
+        in.write(JournalRecord::whole, at, 0, &entries[at], sizeof(Entry));
     }
     /// `in` as `Nf` has it, which has this state: with a journal if it keeps one.
     template <class Nf>
@@ -341,7 +346,7 @@ private:
     /// From here on `entry` writes its parts down; a new one begins with its key.
     MILLRACE_DEVICE void keep_parts(KeyedEntry<T>& entry, const InBatch& in) const {
         const uint64_t at = place_of(entry);
-        if (entry.is_new()) in.write(JournalRecord::fresh, at, deadlines[at], &entries[at].key, sizeof(K));
+        if (entry.is_new()) in.write(JournalRecord::fresh, at, 0, &entries[at].key, sizeof(K));
         entry.set_journal(in, at);
     }
     static constexpr uint32_t kAskedBytes = 192;  ///< of an entry: longer ones are not all looked at
@@ -362,6 +367,10 @@ private:
             return {nullptr, nullptr, 0, now, false, true};
         }
         take(at, key, hash, now, ended);
+        return begin(at, now);
+    }
+    /// The place has its key: its entry is a new one.
+    MILLRACE_DEVICE KeyedEntry<T> begin(uint64_t at, uint64_t now) const {
         entries[at].value = T{};
         deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
         return {&entries[at].value, &deadlines[at], deadlines[at], now, true, false};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/base/large_pages.hpp"
+#include "millrace/base/spin_lock.hpp"
 #include "millrace/base/text/config.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/state/keeps_journal.hpp"
@@ -133,7 +134,7 @@ public:
     /// Whether a device writes a journal of changes.
     bool keeps_journal() const { return options_.journal; }
     /// KeepsJournal::apply. A later batch may have been here before, with a later change of the same place.
-    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint32_t batch) {
+    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) {
         constexpr unsigned kAsked = 8;  // records whose memory is asked for before it is needed
         const auto record_at = [&](uint32_t at) { return reinterpret_cast<const JournalRecord*>(records + at); };
         uint32_t asked = 0, at = 0;
@@ -144,33 +145,31 @@ public:
             }
             if (i < kAsked) continue;
             const uint32_t size = size_of(records + at, bytes - at, node);
-            if (size == 0 || !apply_one(*record_at(at), batch)) return at;
+            if (size == 0 || !apply_one(*record_at(at), static_cast<uint32_t>(batch % (kBusy - 1) + 1))) return at;
             at += size;
         }
     }
     void reached(uint64_t now_ns) { raise_atomically(memory_->reached_ns, now_ns); }
     void missed() { memory_->missed = true; }
     /// NetworkFunction::device_lost, where it was: goes on from what has been applied. Nobody knows which packets that
-    /// changed nothing lasting have kept an entry, so each is kept for the state's time-out from the last packet on, at
-    /// least. `resume(key, value, now_ns)`: what else becomes of it.
+    /// changed nothing lasting have kept an entry, so all are kept as if each had had one when the last packet came.
+    /// `resume(key, value, now_ns)`: puts the value in order, and says how long it is kept, in nanoseconds.
     template <class Resume>
     void recover(Resume&& resume) {
         if (memory_->missed) return lose();
         memory_->give_up([&] {
             const uint64_t now = memory_->reached_ns;
-            const auto of_part = [&](uint64_t first, uint64_t end) {
-                uint64_t kept = 0;
+            count_left(sum_of_parts(places(), [&](uint64_t first, uint64_t end) {
+                uint64_t left = 0;
                 for (uint64_t at = first; at < end; ++at) {
                     if ((*memory_->tags)[at] == 0) continue;
-                    ++kept;
-                    uint64_t& deadline = (*memory_->deadlines)[at];
-                    deadline = std::max(deadline, KeyedEntry<Value>::later(now, options_.timeout_ns));
+                    ++left;
                     Entry& entry = (*memory_->entries)[at];
-                    resume(entry.key, entry.value, now);
+                    const uint64_t kept_ns = resume(entry.key, entry.value, now);
+                    (*memory_->deadlines)[at] = KeyedEntry<Value>::later(now, kept_ns);
                 }
-                return kept;
-            };
-            count_left(sum_of_parts(places(), of_part));
+                return left;
+            }));
         });
     }
 
@@ -196,34 +195,44 @@ private:
         return size <= bytes ? size : 0;
     }
     void approach(uint32_t place) const {
-        __builtin_prefetch(&key_lock(place / State::kWays), 1);
         __builtin_prefetch(memory_->tags->data() + place, 1);
-        __builtin_prefetch(memory_->deadlines->data() + place, 1);
         const auto* const entry = reinterpret_cast<const uint8_t*>(memory_->entries->data() + place);
         for (size_t line = 0; line < std::min<size_t>(sizeof(Entry), 256); line += 64)
             __builtin_prefetch(entry + line, 1);
     }
-    /// False: it can be none.
+    /// Others may apply records of the same place at the same time: who writes has marked the entry. False: it can be
+    /// none.
     bool apply_one(const JournalRecord& record, uint32_t batch) {
-        const std::lock_guard alone(key_lock(record.place / State::kWays));
-        Entry& entry = (*memory_->entries)[record.place];
         constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
-        if (entry.changed != 0 && entry.changed - batch - 1 < kMaxInFlight) return true;
-        if (!write(record, entry)) return false;
-        entry.changed = std::max(batch, 1u);
-        return true;
+        Entry& entry = (*memory_->entries)[record.place];
+        const std::atomic_ref changed(entry.changed);
+        uint32_t before = changed.load(std::memory_order_relaxed);
+        for (SpinWait wait;;) {
+            if (before == kBusy) {
+                wait.again();
+                before = changed.load(std::memory_order_relaxed);
+            } else if (before != kNever && before - batch - 1 < kMaxInFlight) {
+                return true;
+            } else if (changed.compare_exchange_weak(before, kBusy, std::memory_order_acquire)) {
+                break;
+            }
+        }
+        const bool is_one = write(record, entry);
+        changed.store(is_one ? batch : before, std::memory_order_release);
+        return is_one;
     }
-    /// With the place's bucket to itself. False: the record can't be one.
+    /// False: the record can be none. All but deadlines, which nobody needs before there are others (recover).
     bool write(const JournalRecord& record, Entry& entry) {
         const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
         uint32_t& tag = (*memory_->tags)[record.place];
-        uint64_t& deadline = (*memory_->deadlines)[record.place];
         switch (record.kind) {
-            case JournalRecord::freed:
-                tag = 0;
-                deadline = KeyedEntry<Value>::kRemoved;
-                return true;
-            case JournalRecord::whole: std::memcpy(static_cast<void*>(&entry), data, sizeof entry); break;
+            case JournalRecord::freed: tag = 0; return true;
+            case JournalRecord::whole: {
+                const auto& whole = *reinterpret_cast<const Entry*>(data);
+                entry.key = whole.key;
+                entry.value = whole.value;
+                break;
+            }
             case JournalRecord::fresh:
                 std::memcpy(static_cast<void*>(&entry.key), data, sizeof entry.key);
                 entry.value = Value{};
@@ -238,9 +247,9 @@ private:
             default: return false;
         }
         tag = State::tag_of(state_hash(entry.key));
-        deadline = record.more;
         return true;
     }
+    static constexpr uint32_t kNever = 0, kBusy = ~uint32_t{0};  ///< in place of a batch that has changed an entry
 
     /// Some places, copied.
     struct Part {
@@ -325,13 +334,14 @@ public:
     std::vector<Statistic> statistics() const override { return table_.statistics(); }
     void device_lost() override {
         if (!keeps_journal()) return table_.lose();
-        table_.recover([this](const auto& key, auto& value, uint64_t now_ns) {
+        table_.recover([this](const auto& key, auto& value, uint64_t now_ns) -> uint64_t {
             if constexpr (requires { Device::resume(tables_, key, value, now_ns); })
-                Device::resume(tables_, key, value, now_ns);
+                return Device::resume(tables_, key, value, now_ns);
+            return tables_.state.timeout_ns;
         });
     }
     bool keeps_journal() const override { return HasJournal<Device> && table_.keeps_journal(); }
-    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint32_t batch) override {
+    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) override {
         return table_.apply(records, bytes, node, batch);
     }
     void reached(uint64_t now_ns) override { table_.reached(now_ns); }

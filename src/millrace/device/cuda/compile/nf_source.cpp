@@ -67,8 +67,8 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                "{{\n"
                "    return decltype(Tables::state)::order_key(*packet, *static_cast<const Tables*>(tables), "
                "*static_cast<millrace::nf::WantedOnDevice<Nf>::Type*>(wanted));\n}}\n"
-               "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
-               "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
+               "extern \"C\" __device__ unsigned {}(const void* tables, unsigned* buckets) {{\n"
+               "    return static_cast<const Tables*>(tables)->state.claim(*buckets);\n}}\n"
                "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
                "::uint64_t now, const millrace::nf::InBatch* in) {{\n"
                "    decltype(Tables::state)::sweep_of<Nf>(*teller, *static_cast<const Tables*>(tables), bucket, "
@@ -173,7 +173,7 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
                                    decides_keyed ? ", const void*, const nf::InBatch*" : "");
     if (keyed)
         text += fmt::format(
-            "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
+            "extern \"C\" __device__ unsigned {}(const void*, unsigned*);\n"
             "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t, const nf::InBatch*);\n",
             function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
     if (node.type->decides_ahead)

@@ -90,7 +90,6 @@ bool OrderedState::restore(const Batch& batch) {
 void OrderedState::apply_journal(const Batch& batch) {
     const LoadedChain& chain = *batch.input().chain;
     const nf::Journal& journal = batch.results().head().journal();
-    const auto number = static_cast<uint32_t>(batch.record().order);
     const uint32_t end = std::min(journal.used, journal.capacity);
     const uint8_t* const records = batch.buffers().journal();
     const auto* const times = reinterpret_cast<const uint64_t*>(batch.buffers().input() + batch.input().piece.times_at);
@@ -98,7 +97,7 @@ void OrderedState::apply_journal(const Batch& batch) {
     while (end - at >= sizeof(nf::JournalRecord)) {
         const uint16_t node = reinterpret_cast<const nf::JournalRecord*>(records + at)->node;
         nf::KeepsJournal* const keeps = node < chain.journals.size() ? chain.journals[node] : nullptr;
-        const uint32_t bytes = keeps != nullptr ? keeps->apply(records + at, end - at, node, number) : 0;
+        const uint32_t bytes = keeps != nullptr ? keeps->apply(records + at, end - at, node, batch.record().order) : 0;
         if (bytes == 0) break;
         at += bytes;
     }
