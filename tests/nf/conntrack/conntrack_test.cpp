@@ -114,12 +114,15 @@ Given mixed_sessions(size_t sessions, unsigned seed, unsigned most_turns = 12, b
 /// By key: where the connections are that the host has.
 std::map<std::vector<uint8_t>, uint32_t> kept_connections(const chain::Configuration& chain) {
     using nf::conntrack::Conntrack;
-    const auto& state = static_cast<const Conntrack::Tables*>(chain.chains[0]->nodes[0].nf->image().tables())->state;
+    nf::NetworkFunction& function = *chain.chains[0]->nodes[0].nf;
+    if (chain.device != "cpu") function.device_lost();
+    const auto& state = static_cast<const Conntrack::Tables*>(function.image().tables())->state;
     std::map<std::vector<uint8_t>, uint32_t> kept;
     for (uint64_t i = 0; i < state.tags.size(); ++i) {
         if (state.tags[i] == 0) continue;
         const auto* const key = reinterpret_cast<const uint8_t*>(&state.entries[i].key);
-        kept[{key, key + sizeof state.entries[i].key}] = Conntrack::lasting(state.entries[i].value);
+        // Those that were a device's are held to no windows, as if they were met in their midst.
+        kept[{key, key + sizeof state.entries[i].key}] = Conntrack::lasting(state.entries[i].value) & 0x3ff;
     }
     return kept;
 }

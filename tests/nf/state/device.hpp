@@ -59,6 +59,10 @@ struct Tally {
 
     /// What numbers packets outlives a device; how many there were may not.
     MILLRACE_DEVICE static uint32_t lasting(const Seen& seen) { return seen.last; }
+    static uint64_t resume(const Tables& tables, const Source&, uint32_t lasting, Seen& seen, uint64_t) {
+        seen = {lasting, 0, {}};
+        return tables.state.timeout_ns;
+    }
 
     /// What packets to port kScanned do: one after the other they make `last` now this, now that, and all together
     /// factor * last + term.

@@ -52,10 +52,10 @@ TEST_P(Journals, HaveWhatADeviceKnows) {
         const Talk given = make_talk(6000, sources, ports, 300'000);
         const auto chain = tally_chain("timeout: 300us, max-keys: 64k", name());
         run(chain, given.frames, 700);
-        EXPECT_EQ(tally_of(chain).kept(), given.kept) << sources << " sources";
+        EXPECT_EQ(tally_of(chain).written(), given.kept) << sources << " sources";
         const auto without = tally_chain("timeout: 300us, max-keys: 64k, journal: false", name());
         run(without, given.frames, 700);
-        EXPECT_TRUE(tally_of(without).kept().empty());
+        EXPECT_TRUE(tally_of(without).written().empty());
     }
 }
 
@@ -65,7 +65,7 @@ TEST_P(Journals, HaveWhoIsThereWhenOthersAreEvicted) {
     const EngineRun ran = run(chain, given.frames, 100);
     const auto on_cpu = tally_chain("max-keys: 32, timeout: 1s, when-full: evict", "cpu");
     run_on_cpu(on_cpu, given.frames, 100);
-    EXPECT_EQ(tally_of(chain).kept(), tally_of(on_cpu).kept());
+    EXPECT_EQ(tally_of(chain).written(), tally_of(on_cpu).kept());
     EXPECT_GT(tally_of(chain).statistic("entries-evicted"), 1000u);
 }
 
@@ -88,11 +88,11 @@ TEST_P(Journals, HaveWhatIsSwept) {
             engine.drain();
         };
         pass(500, 1, 0);
-        EXPECT_EQ(tally_of(chain).kept().size(), 500u);
+        EXPECT_EQ(tally_of(chain).written().size(), 500u);
         for (uint32_t round = 0; round < 4; ++round) pass(1, 10'000, 3'000'000);
         EXPECT_EQ(counters.retried_on_cpu.get(), 0u);
     }
-    EXPECT_EQ(tally_of(chain).kept().size(), 1u);
+    EXPECT_EQ(tally_of(chain).written().size(), 1u);
     EXPECT_EQ(tally_of(chain).statistic("entries-expired"), 500u);
 }
 
@@ -138,34 +138,23 @@ TEST(Journal, LetsNothingTimeOutWithTheDevice) {
         ASSERT_EQ(run.outcomes[i].verdict.decision.outcome, Tally::kKnown) << "packet " << i;
 }
 
-/// Records of one place, as `tally` has them.
-class Records {
-public:
-    explicit Records(TallyHost& host) : host_(host) {}
-    using State = decltype(Tally::Tables::state);
-    struct alignas(16) Whole {
-        JournalRecord record;
-        State::Entry entry;
-    };
-    static Whole whole(uint32_t place, uint32_t key, uint32_t last) {
-        Whole made{};
-        made.record = {0, JournalRecord::whole, place, ~uint64_t{0}};
-        made.entry.key.words[0] = __builtin_bswap32(key);
-        made.entry.value.last = last;
-        return made;
-    }
-    uint32_t apply(const Whole& made, uint64_t batch, uint32_t left = sizeof(Whole)) {
-        return host_.apply(reinterpret_cast<const uint8_t*>(&made), left, 0, batch);
-    }
-
-private:
-    TallyHost& host_;
+/// A record of a source.
+struct alignas(16) SourceRecord {
+    JournalRecord record;
+    Tally::Source source;
 };
+SourceRecord record_of(uint32_t place, uint32_t key, uint32_t last) {
+    return {{0, JournalRecord::lasting, place, last}, {{__builtin_bswap32(key), 0, 0, 0}}};
+}
+/// Applies it to a function, or to a table.
+template <class Table>
+uint32_t apply(Table& table, const SourceRecord& record, uint64_t batch, uint32_t bytes = sizeof(SourceRecord)) {
+    return table.apply(reinterpret_cast<const uint8_t*>(&record), bytes, 0, batch);
+}
 
 TEST(Journal, IsAppliedInTheOrderOfBatches) {
     const auto chain = tally_chain("timeout: 1s", "sim");
     TallyHost& tally = tally_of(chain);
-    Records records(tally);
     for (const auto& [place, around] : {std::pair{3u, uint64_t{100}},
                                         {4u, 0},
                                         {5u, 0xfffffff6},
@@ -174,38 +163,75 @@ TEST(Journal, IsAppliedInTheOrderOfBatches) {
                                         {8u, 0xfffffff9},
                                         {9u, 0xfffffffa},
                                         {10u, 0xfffffffb}}) {
-        EXPECT_NE(records.apply(Records::whole(place, 1, 10), around + 5), 0u);
-        EXPECT_NE(records.apply(Records::whole(place, 1, 9), around + 4), 0u) << "it is late, and as it should be";
-        EXPECT_EQ(tally.kept(), (std::map<uint32_t, uint32_t>{{1, 10}}));
-        EXPECT_NE(records.apply(Records::whole(place, 2, 11), around + 5), 0u) << "of the same batch";
-        EXPECT_EQ(tally.kept(), (std::map<uint32_t, uint32_t>{{2, 11}}));
-        Records::Whole freed{};
+        EXPECT_NE(apply(tally, record_of(place, 1, 10), around + 5), 0u);
+        EXPECT_NE(apply(tally, record_of(place, 1, 9), around + 4), 0u) << "it is late, and as it should be";
+        EXPECT_EQ(tally.written(), (std::map<uint32_t, uint32_t>{{1, 10}}));
+        EXPECT_NE(apply(tally, record_of(place, 2, 11), around + 5), 0u) << "of the same batch";
+        EXPECT_EQ(tally.written(), (std::map<uint32_t, uint32_t>{{2, 11}}));
+        SourceRecord freed{};
         freed.record = {0, JournalRecord::freed, place, 0};
-        EXPECT_EQ(records.apply(freed, around + 7, sizeof(JournalRecord)), sizeof(JournalRecord));
-        records.apply(Records::whole(place, 1, 12), around + 6);
-        EXPECT_TRUE(tally.kept().empty()) << "it was freed later";
+        EXPECT_EQ(apply(tally, freed, around + 7, sizeof(JournalRecord)), sizeof(JournalRecord));
+        apply(tally, record_of(place, 1, 12), around + 6);
+        EXPECT_TRUE(tally.written().empty()) << "it was freed later";
     }
 }
 
 TEST(Journal, RefusesWhatCanBeNone) {
     const auto chain = tally_chain("timeout: 1s, max-keys: 8", "sim");
     TallyHost& tally = tally_of(chain);
-    Records records(tally);
-    Records::Whole made = Records::whole(16, 1, 1);
-    EXPECT_EQ(records.apply(made, 1), 0u) << "there is no such place";
+    SourceRecord made = record_of(16, 1, 1);
+    EXPECT_EQ(apply(tally, made, 1), 0u) << "there is no such place";
     made.record.place = 15;
-    EXPECT_EQ(records.apply(made, 1, sizeof made - 16), 0u) << "it is cut off";
-    made.record.kind = static_cast<JournalRecord::Kind>(9);
-    EXPECT_EQ(records.apply(made, 1), 0u);
+    EXPECT_EQ(apply(tally, made, 1, sizeof made - 16), 0u) << "it is cut off";
+    for (const unsigned kind : {2u, 3u, 9u}) {
+        made.record.kind = static_cast<JournalRecord::Kind>(kind);
+        EXPECT_EQ(apply(tally, made, 1), 0u) << kind;
+    }
+    EXPECT_TRUE(tally.written().empty());
+    made.record.kind = JournalRecord::lasting;
+    EXPECT_EQ(apply(tally, made, 1), sizeof made);
+
+    // Of a function that names parts.
+    nf::KeyedTable<Tally::Source, Tally::Seen> parts({.most = 8, .timeout_ns = 1}, nf::Environment{}, nullptr);
     made.record.kind = JournalRecord::part;
     for (const auto& [offset, bytes] :
          {std::pair{0u, 20u}, {16u, 4u}, {17u, 0u}, {0xfffffff0u, 16u}, {4u, 0xffffffffu}}) {
         made.record.more = JournalRecord::part_at(offset, bytes);
-        EXPECT_EQ(records.apply(made, 1), 0u) << offset << ", " << bytes;
+        EXPECT_EQ(apply(parts, made, 1), 0u) << offset << ", " << bytes;
     }
-    EXPECT_TRUE(tally.kept().empty());
     made.record.more = JournalRecord::part_at(0, 4);
-    EXPECT_EQ(records.apply(made, 1, 32), 32u);
+    EXPECT_EQ(apply(parts, made, 1), 32u);
+    made.record.kind = JournalRecord::lasting;
+    EXPECT_EQ(apply(parts, made, 2), 0u) << "it says no such thing";
+}
+
+/// What devices had before, and what the CPU has done since, is no more what counts.
+TEST(Journal, BeginsAnewWhenTheCpuHasHadTheState) {
+    const auto chain = tally_chain("timeout: 1s", "sim");
+    TallyHost& tally = tally_of(chain);
+    ASSERT_NE(apply(tally, record_of(3, 1, 10), 1), 0u);
+    std::vector<Frame> frames;
+    for (uint32_t key = 1; key < 60; ++key) frames.push_back(keyed_frame(key, key));
+    tally.returned();
+    EXPECT_TRUE(tally.written().empty());
+    run_on_cpu(chain, frames, 256);
+    const std::map<uint32_t, uint32_t> before = tally.kept();
+    ASSERT_EQ(before.size(), 59u);
+    tally.device_lost();
+    EXPECT_EQ(tally.kept(), before);
+}
+
+/// A generation without a journal lets changes go by: the next one's is of no use.
+TEST(Journal, IsOfNoUseBehindAGenerationWithoutOne) {
+    const Talk given = make_talk(1000, 100, {80}, 1'000'000'000);
+    const auto first = tally_chain("timeout: 1s", "sim"),
+               second = tally_chain("timeout: 1s, journal: false", "sim", {}, {}, &first),
+               third = tally_chain("timeout: 1s", "sim", {}, {}, &second);
+    run_on_device(open_device("sim", 1), first, given.frames, 100);
+    EXPECT_EQ(tally_of(first).written().size(), 100u);
+    tally_of(third).device_lost();
+    EXPECT_TRUE(tally_of(third).kept().empty());
+    EXPECT_EQ(tally_of(third).statistic("entries-lost"), 100u);
 }
 
 /// With records missing nobody knows what the device knew: the CPU begins anew, and it is counted.
@@ -214,7 +240,7 @@ TEST(Journal, IsOfNoUseWithoutSomeOfIt) {
     const auto chain = tally_chain("timeout: 1s", "sim");
     run_on_device(open_device("sim", 1), chain, given.frames, 100);
     TallyHost& tally = tally_of(chain);
-    ASSERT_EQ(tally.kept().size(), 100u);
+    ASSERT_EQ(tally.written().size(), 100u);
     tally.missed();
     tally.device_lost();
     EXPECT_TRUE(tally.kept().empty());

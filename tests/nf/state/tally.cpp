@@ -31,6 +31,13 @@ uint64_t TallyHost::packets() const {
     return packets;
 }
 
+std::map<uint32_t, uint32_t> TallyHost::written() const {
+    std::map<uint32_t, uint32_t> written;
+    table().each_written(
+        [&](const Tally::Source& source, uint32_t last) { written[__builtin_bswap32(source.words[0])] = last; });
+    return written;
+}
+
 std::map<uint32_t, uint32_t> TallyHost::kept() const {
     const auto& state = static_cast<const Tally::Tables*>(image().tables())->state;
     std::map<uint32_t, uint32_t> kept;

@@ -20,7 +20,9 @@ public:
     /// Packets counted in all entries, and how many entries there are.
     uint64_t packets() const;
     uint64_t entries() const { return table().entries(); }
-    /// By key: Seen::last of the entries that the host has.
+    /// By key: what a device has written down.
+    std::map<uint32_t, uint32_t> written() const;
+    /// By key: Seen::last of the entries that the CPU has.
     std::map<uint32_t, uint32_t> kept() const;
 };
 

@@ -96,9 +96,13 @@ struct Conntrack {
                uint32_t{flow.low_began} << 9 | uint32_t{flow.tcp.was_picked_up} << 10;
     }
     /// Its device has gone: it is met in its midst, whoever may begin there.
-    static uint64_t resume(const Tables& tables, const FlowKey& key, Flow& flow, uint64_t) {
-        flow.tcp.peers[0] = flow.tcp.peers[1] = {};
+    static uint64_t resume(const Tables& tables, const FlowKey& key, uint32_t lasting, Flow& flow, uint64_t now_ns) {
+        flow = {};
+        flow.tcp.state = static_cast<flows::Tcp>(lasting & 0xff);
+        flow.answered = lasting >> 8 & 1;
+        flow.low_began = lasting >> 9 & 1;
         flow.tcp.was_picked_up = 1;
+        flow.begun_ns = now_ns;
         return Effect::kept_ns(tables, key, flow);
     }
 

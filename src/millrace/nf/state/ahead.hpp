@@ -156,12 +156,13 @@ struct WantedAhead : Wanted<Nf> {
             }
             auto& entry = state.entries[at];
             const InBatch in = state.template journaled_by<Nf>(in_batch);
-            const bool lasts = in.journal != nullptr && (by == By::absent || State::template lasting<Nf>(entry.value) !=
-                                                                                 State::template lasting<Nf>(value));
+            const uint32_t what_lasts = State::template lasting<Nf>(value);
+            const bool lasts = in.journal != nullptr &&
+                               (by == By::absent || State::template lasting<Nf>(entry.value) != what_lasts);
             entry.value = value;
             entry.changed = in.number;
             if (by == By::absent || deadline != deadline_before) state.deadlines[at] = deadline;
-            if (lasts) state.write_down(at, in);
+            if (lasts) state.write_down(at, what_lasts, in);
         } else if (by == By::entry) {
             for (uint32_t k = 0; k < Tally::kWords; ++k)
                 if (tally[k] != 0) add_atomically(Tally::words(state.entries[place].value)[k], tally[k]);
@@ -182,10 +183,10 @@ struct WantedAhead : Wanted<Nf> {
         // What was decided ahead of sequence holds on where this changes nothing.
         if (entry && (entry.is_new() || changes(before, *entry)))
             state.entries[state.place_of(entry)].changed = in.number;
+        const uint32_t what_lasts = entry ? State::template lasting<Nf>(*entry) : 0;
         const bool lasts = in.journal != nullptr && entry &&
-                           (entry.is_new() ||
-                            State::template lasting<Nf>(before) != State::template lasting<Nf>(*entry));
-        state.settle(entry, in, lasts);
+                           (entry.is_new() || State::template lasting<Nf>(before) != what_lasts);
+        state.settle(entry, in, lasts, what_lasts);
         return decided;
     }
 

@@ -20,10 +20,10 @@ struct Journal {
 /// The beginning of a record; what its kind says follows, up to a multiple of 16 bytes.
 struct alignas(16) JournalRecord {
     enum Kind : uint16_t {
-        freed,  ///< the place is free: nothing follows
-        whole,  ///< it has this entry: KeyedState::Entry follows
-        fresh,  ///< it has a new entry, T{}: its key follows
-        part,   ///< a part of its value: the bytes follow, `more` says where they are and how many (part_at)
+        freed,    ///< the place is free: nothing follows
+        lasting,  ///< it has an entry of this key, which follows; `more`: what of its value must outlive the device
+        fresh,    ///< it has a new entry, T{}: its key follows
+        part,     ///< a part of its value: the bytes follow, `more` says where they are and how many (part_at)
     };
     uint16_t node;  ///< of the chain
     Kind kind;
@@ -37,9 +37,9 @@ struct alignas(16) JournalRecord {
     MILLRACE_DEVICE static constexpr uint32_t bytes_with(uint32_t data) {
         return static_cast<uint32_t>(sizeof(JournalRecord)) + (data + 15) / 16 * 16;
     }
-    /// How many bytes follow; `entry`, `key`: of the node's state.
-    constexpr uint64_t data_bytes(uint32_t entry, uint32_t key) const {
-        return kind == whole ? entry : kind == fresh ? key : kind == part ? more >> 32 : 0;
+    /// How many bytes follow, where the node's keys have so many.
+    constexpr uint64_t data_bytes(uint32_t key) const {
+        return kind == lasting || kind == fresh ? key : kind == part ? more >> 32 : 0;
     }
 };
 static_assert(sizeof(JournalRecord) == 16);

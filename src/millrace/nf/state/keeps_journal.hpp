@@ -15,6 +15,10 @@ public:
     /// `node`. How many bytes they take; 0: the first one can be none, nor what follows. `batch`: its number,
     /// from 1.
     virtual uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) = 0;
+    /// The CPU has the state again, all of it, from a device.
+    virtual void returned() = 0;
+    /// Sets aside the memory that records are applied to, before packets come.
+    virtual void make_present() const = 0;
     /// A batch's last packet came at `now_ns`.
     virtual void reached(uint64_t now_ns) = 0;
     /// A batch had more records than room: the copy is no more what it should be.

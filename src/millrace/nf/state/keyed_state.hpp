@@ -170,20 +170,20 @@ struct KeyedState {
     MILLRACE_DEVICE uint64_t place_of(const KeyedEntry<T>& entry) const {
         return static_cast<uint64_t>(entry.deadline() - deadlines.data());
     }
-    /// Behind the packet: frees the entry if it was to end. `lasts`: what has become of it must outlive the device.
-    MILLRACE_DEVICE void settle(const KeyedEntry<T>& entry, const InBatch& in = {}, bool lasts = false) const {
+    /// Behind the packet: frees the entry if it was to end. `lasts`: `what_lasts` of it must outlive the device.
+    MILLRACE_DEVICE void settle(const KeyedEntry<T>& entry, const InBatch& in, bool lasts, uint32_t what_lasts) const {
         if (!entry) return;
         const uint64_t at = place_of(entry);
         if (deadlines[at] != KeyedEntry<T>::kRemoved) {
-            if (lasts) write_down(at, in);
+            if (lasts) write_down(at, what_lasts, in);
             return;
         }
         free(at, in);
         count(KeyedCount::removed);
     }
-    /// Writes down an entry as it is, which must outlive the device. `in` has a journal.
-    MILLRACE_DEVICE_CALL void write_down(uint64_t at, const InBatch& in) const {
-        in.write(JournalRecord::whole, at, 0, &entries[at], sizeof(Entry));
+    /// Writes down what of an entry must outlive the device. `in` has a journal.
+    MILLRACE_DEVICE_CALL void write_down(uint64_t at, uint32_t what_lasts, const InBatch& in) const {
+        in.write(JournalRecord::lasting, at, what_lasts, &entries[at].key, sizeof(K));
     }
     /// `in` as `Nf` has it, which has this state: with a journal if it keeps one.
     template <class Nf>
@@ -250,9 +250,9 @@ struct KeyedState {
         Decision own;
         if constexpr (sizeof...(Before) != 0) own = Nf::commit(packet, tables, decision..., entry);
         else own = process<Nf>(wanted, packet, tables, entry);
-        const bool lasts = HasLasting<Nf> && in.journal != nullptr && entry &&
-                           (entry.is_new() || lasting<Nf>(*entry) != before);
-        tables.state.settle(entry, in, lasts);
+        const uint32_t behind = entry ? lasting<Nf>(*entry) : 0;
+        const bool lasts = HasLasting<Nf> && in.journal != nullptr && entry && (entry.is_new() || behind != before);
+        tables.state.settle(entry, in, lasts, behind);
         return own;
     }
     template <class Nf>
@@ -295,7 +295,7 @@ struct KeyedState {
     static constexpr uint32_t journal_bytes() {
         if constexpr (KeepsParts<Nf>)
             return JournalRecord::bytes_with(0) + JournalRecord::bytes_with(sizeof(K)) + Nf::journal_bytes;
-        return HasLasting<Nf> ? JournalRecord::bytes_with(0) + JournalRecord::bytes_with(sizeof(Entry)) : 0;
+        return HasLasting<Nf> ? JournalRecord::bytes_with(0) + JournalRecord::bytes_with(sizeof(K)) : 0;
     }
 
     /// Calls `Nf::ended`, where there is one.

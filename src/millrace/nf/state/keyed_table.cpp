@@ -47,8 +47,9 @@ uint64_t keyed_seed(bool live) {
 }
 
 void make_state_present(const NetworkFunction& function, bool on_cpu) {
-    const auto* const keeps = dynamic_cast<const KeepsJournal*>(&function);
-    if (on_cpu || (keeps != nullptr && keeps->keeps_journal())) function.image().make_resident_present();
+    if (on_cpu) function.image().make_resident_present();
+    if (const auto* keeps = dynamic_cast<const KeepsJournal*>(&function); keeps != nullptr && keeps->keeps_journal())
+        keeps->make_present();
 }
 
 uint64_t sum_of_parts(uint64_t count, const std::function<uint64_t(uint64_t first, uint64_t end)>& of_part) {

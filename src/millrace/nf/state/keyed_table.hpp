@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -56,11 +57,19 @@ public:
     static_assert(std::has_unique_object_representations_v<Key>, "a key has no padding");
     static_assert(std::is_trivially_copyable_v<Value>);
 
-    /// Goes on with what `previous` has, if it is as large.
-    KeyedTable(const KeyedOptions& options, const Environment& environment, const KeyedTable* previous)
+    /// Goes on with what `previous` has, if it is as large. `has_lasting`: devices write down what lasts of values.
+    KeyedTable(const KeyedOptions& options, const Environment& environment, const KeyedTable* previous,
+               bool has_lasting = false)
         : options_(options), buckets_(keyed_buckets(options.most, State::kWays)) {
+        const auto set_aside = [&] {
+            if (has_lasting && options.journal && !memory_->written)
+                memory_->written = std::make_unique<ZeroPageVector<Written>>(places());
+        };
         if (previous != nullptr && previous->buckets_ == buckets_) {
             memory_ = previous->memory_;
+            // What was not written down before nobody knows.
+            if (options.journal && !previous->options_.journal) memory_->missed = true;
+            set_aside();
             return;
         }
         memory_ = std::make_shared<Memory>();
@@ -71,6 +80,7 @@ public:
         memory_->entries = std::make_shared<ZeroPageVector<Entry>>(entries);
         memory_->counts = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(KeyedCount::count));
         if (previous != nullptr) memory_->lost = previous->memory_->lost + previous->entries();
+        set_aside();
     }
 
     void attach(Image& image, State& state, const std::string& name) const {
@@ -151,21 +161,41 @@ public:
     }
     void reached(uint64_t now_ns) { raise_atomically(memory_->reached_ns, now_ns); }
     void missed() { memory_->missed = true; }
+    /// KeepsJournal::returned.
+    void returned() { ++memory_->returns; }
+    /// KeepsJournal::make_present.
+    void make_present(const Image& image) const {
+        if (!memory_->written) return image.make_resident_present();
+        millrace::make_present(memory_->written->data(), memory_->written->size() * sizeof(Written));
+    }
+    /// Calls `visit(key, lasting)` for each entry that a device has written down.
+    template <class Visit>
+    void each_written(Visit&& visit) const {
+        for (uint64_t at = 0; memory_->written && at < places(); ++at)
+            if (const Written* const written = written_at(at); written != nullptr && written->is_there != 0)
+                visit(written->key, written->lasting);
+    }
     /// NetworkFunction::device_lost, where it was: goes on from what has been applied. Nobody knows which packets that
     /// changed nothing lasting have kept an entry, so all are kept as if each had had one when the last packet came.
-    /// `resume(key, value, now_ns)`: puts the value in order, and says how long it is kept, in nanoseconds.
-    template <class Resume>
-    void recover(Resume&& resume) {
+    /// `lasting(value)` says what would have been written down of a value; `resume(key, lasting, value, now_ns)` makes
+    /// the value of it, and says how long it is kept, in nanoseconds.
+    template <class Lasting, class Resume>
+    void recover(Lasting&& lasting, Resume&& resume) {
         if (memory_->missed) return lose();
         memory_->give_up([&] {
             const uint64_t now = memory_->reached_ns;
             count_left(sum_of_parts(places(), [&](uint64_t first, uint64_t end) {
                 uint64_t left = 0;
                 for (uint64_t at = first; at < end; ++at) {
-                    if ((*memory_->tags)[at] == 0) continue;
+                    const Written* const written = written_at(at);
+                    uint32_t& tag = (*memory_->tags)[at];
+                    if (written != nullptr) tag = written->is_there != 0 ? State::tag_of(state_hash(written->key)) : 0;
+                    if (tag == 0) continue;
                     ++left;
                     Entry& entry = (*memory_->entries)[at];
-                    const uint64_t kept_ns = resume(entry.key, entry.value, now);
+                    if (written != nullptr) entry.key = written->key;
+                    const uint32_t what_lasts = written != nullptr ? written->lasting : lasting(entry.value);
+                    const uint64_t kept_ns = resume(entry.key, what_lasts, entry.value, now);
                     (*memory_->deadlines)[at] = KeyedEntry<Value>::later(now, kept_ns);
                 }
                 return left;
@@ -174,6 +204,20 @@ public:
     }
 
 private:
+    /// What a device has written down of a place: one line of a CPU's cache, where keys are those of connections.
+    struct alignas(std::bit_ceil(sizeof(Key) + 16)) Written {
+        Key key;
+        uint32_t lasting;
+        uint32_t changed;  ///< by which batch
+        uint32_t since;    ///< Memory::returns
+        uint32_t is_there;
+    };
+    /// Null: the device has written nothing down there since the CPU last had the table.
+    const Written* written_at(uint64_t at) const {
+        if (!memory_->written) return nullptr;
+        const Written& written = (*memory_->written)[at];
+        return written.changed != kNever && written.since == memory_->returns ? &written : nullptr;
+    }
     /// So many entries are there where the device had more, or others.
     void count_left(uint64_t left) {
         auto& counts = *memory_->counts;
@@ -189,23 +233,40 @@ private:
     uint32_t size_of(const uint8_t* at, uint32_t bytes, uint16_t node) const {
         if (bytes < sizeof(JournalRecord)) return 0;
         const auto& record = *reinterpret_cast<const JournalRecord*>(at);
-        const uint64_t data = record.data_bytes(sizeof(Entry), sizeof(Key));
+        const uint64_t data = record.data_bytes(sizeof(Key));
         if (record.node != node || record.place >= places() || data > bytes) return 0;
         const uint32_t size = JournalRecord::bytes_with(static_cast<uint32_t>(data));
         return size <= bytes ? size : 0;
     }
     void approach(uint32_t place) const {
+        if (memory_->written) return __builtin_prefetch(memory_->written->data() + place, 1);
         __builtin_prefetch(memory_->tags->data() + place, 1);
-        const auto* const entry = reinterpret_cast<const uint8_t*>(memory_->entries->data() + place);
-        for (size_t line = 0; line < std::min<size_t>(sizeof(Entry), 256); line += 64)
-            __builtin_prefetch(entry + line, 1);
+        __builtin_prefetch(memory_->entries->data() + place, 1);
     }
-    /// Others may apply records of the same place at the same time: who writes has marked the entry. False: it can be
-    /// none.
+    /// False: it can be none.
     bool apply_one(const JournalRecord& record, uint32_t batch) {
+        const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
+        if (!memory_->written) {
+            Entry& entry = (*memory_->entries)[record.place];
+            return in_order(entry.changed, batch, [&] { return write(record, data, entry); });
+        }
+        if (record.kind != JournalRecord::freed && record.kind != JournalRecord::lasting) return false;
+        Written& written = (*memory_->written)[record.place];
+        return in_order(written.changed, batch, [&] {
+            written.since = memory_->returns;
+            written.is_there = record.kind == JournalRecord::lasting ? 1 : 0;
+            if (written.is_there == 0) return true;
+            std::memcpy(static_cast<void*>(&written.key), data, sizeof written.key);
+            written.lasting = static_cast<uint32_t>(record.more);
+            return true;
+        });
+    }
+    /// Calls `write` unless a later batch has written there. `by`: which batch last; others may be at it at the same
+    /// time. False: what `write` says.
+    template <class Write>
+    static bool in_order(uint32_t& by, uint32_t batch, Write&& write) {
         constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
-        Entry& entry = (*memory_->entries)[record.place];
-        const std::atomic_ref changed(entry.changed);
+        const std::atomic_ref changed(by);
         uint32_t before = changed.load(std::memory_order_relaxed);
         for (SpinWait wait;;) {
             if (before == kBusy) {
@@ -217,26 +278,21 @@ private:
                 break;
             }
         }
-        const bool is_one = write(record, entry);
+        const bool is_one = write();
         changed.store(is_one ? batch : before, std::memory_order_release);
         return is_one;
     }
-    /// False: the record can be none. All but deadlines, which nobody needs before there are others (recover).
-    bool write(const JournalRecord& record, Entry& entry) {
-        const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
+    /// Of a function that names parts: all but deadlines, which nobody needs before there are others (recover). False:
+    /// the record can be none.
+    bool write(const JournalRecord& record, const uint8_t* data, Entry& entry) {
         uint32_t& tag = (*memory_->tags)[record.place];
         switch (record.kind) {
             case JournalRecord::freed: tag = 0; return true;
-            case JournalRecord::whole: {
-                const auto& whole = *reinterpret_cast<const Entry*>(data);
-                entry.key = whole.key;
-                entry.value = whole.value;
-                break;
-            }
             case JournalRecord::fresh:
                 std::memcpy(static_cast<void*>(&entry.key), data, sizeof entry.key);
                 entry.value = Value{};
-                break;
+                tag = State::tag_of(state_hash(entry.key));
+                return true;
             case JournalRecord::part: {
                 const auto offset = static_cast<uint32_t>(record.more),
                            bytes = static_cast<uint32_t>(record.more >> 32);
@@ -246,8 +302,6 @@ private:
             }
             default: return false;
         }
-        tag = State::tag_of(state_hash(entry.key));
-        return true;
     }
     static constexpr uint32_t kNever = 0, kBusy = ~uint32_t{0};  ///< in place of a batch that has changed an entry
 
@@ -318,6 +372,8 @@ private:
         std::shared_ptr<ZeroPageVector<uint32_t>> tags;
         std::shared_ptr<ZeroPageVector<uint64_t>> deadlines;
         std::shared_ptr<ZeroPageVector<Entry>> entries;
+        std::unique_ptr<ZeroPageVector<Written>> written;  // of a function that says what lasts
+        uint32_t returns = 1;                              // to the CPU, from 1
         std::shared_ptr<std::vector<uint64_t>> counts;
     };
     const KeyedOptions options_;
@@ -334,16 +390,17 @@ public:
     std::vector<Statistic> statistics() const override { return table_.statistics(); }
     void device_lost() override {
         if (!keeps_journal()) return table_.lose();
-        table_.recover([this](const auto& key, auto& value, uint64_t now_ns) -> uint64_t {
-            if constexpr (requires { Device::resume(tables_, key, value, now_ns); })
-                return Device::resume(tables_, key, value, now_ns);
-            return tables_.state.timeout_ns;
-        });
+        table_.recover([](const auto& value) { return State::template lasting<Device>(value); },
+                       [this](const auto& key, [[maybe_unused]] uint32_t lasting, auto& value, uint64_t now_ns) {
+                           return resume(key, lasting, value, now_ns);
+                       });
     }
     bool keeps_journal() const override { return HasJournal<Device> && table_.keeps_journal(); }
     uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) override {
         return table_.apply(records, bytes, node, batch);
     }
+    void returned() override { table_.returned(); }
+    void make_present() const override { table_.make_present(image_); }
     void reached(uint64_t now_ns) override { table_.reached(now_ns); }
     void missed() override { table_.missed(); }
 
@@ -354,7 +411,8 @@ protected:
 
     /// `what`: names the state in messages.
     KeyedFunction(const KeyedOptions& options, const Environment& environment, const std::string& what)
-        : table_(options, environment, table_of(environment.previous)), tables_(image_.start<Tables>()) {
+        : table_(options, environment, table_of(environment.previous), HasLasting<Device>),
+          tables_(image_.start<Tables>()) {
         table_.attach(image_, tables_.state, what);
     }
     /// To be filled by the constructor.
@@ -363,6 +421,12 @@ protected:
     const Table& table() const { return table_; }
 
 private:
+    uint64_t resume(const typename State::Key& key, [[maybe_unused]] uint32_t lasting, typename State::Value& value,
+                    uint64_t now_ns) const {
+        if constexpr (HasLasting<Device>) return Device::resume(tables_, key, lasting, value, now_ns);
+        else if constexpr (KeepsParts<Device>) return Device::resume(tables_, key, value, now_ns);
+        else return tables_.state.timeout_ns;
+    }
     static const Table* table_of(NetworkFunction* previous) {
         auto* const own = dynamic_cast<KeyedFunction*>(previous);
         return own != nullptr ? &own->table_ : nullptr;

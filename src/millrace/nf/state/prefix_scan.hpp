@@ -85,7 +85,7 @@ public:
         state.deadlines[place] = Entry::later(now, kept_ns);
         if (WantedAhead<Nf>::changes(value, left)) state.entries[place].changed = in.number;
         if (in.journal != nullptr && State::template lasting<Nf>(value) != State::template lasting<Nf>(left))
-            state.write_down(place, in);
+            state.write_down(place, State::template lasting<Nf>(left), in);
         state.add(KeyedCount::scanned, decided);
         return decided;
     }

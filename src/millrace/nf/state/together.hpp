@@ -147,11 +147,13 @@ private:
     MILLRACE_DEVICE_CALL static void write_down(const State& state, uint64_t place, const Left& left, uint64_t now,
                                                 const InBatch& in) {
         const Value value = left.value();
-        const bool lasts = in.journal != nullptr && State::template lasting<Nf>(state.entries[place].value) !=
-                                                        State::template lasting<Nf>(value);
+        const uint32_t what_lasts = State::template lasting<Nf>(value);
+        const bool lasts = in.journal != nullptr &&
+                           State::template lasting<Nf>(state.entries[place].value) != what_lasts;
         state.entries[place].value = value;
         state.deadlines[place] = left.long_word(kDeadline);
-        state.settle(Entry(&state.entries[place].value, &state.deadlines[place], 0, now, false, false), in, lasts);
+        state.settle(Entry(&state.entries[place].value, &state.deadlines[place], 0, now, false, false), in, lasts,
+                     what_lasts);
     }
 
     /// What warps tell each other.

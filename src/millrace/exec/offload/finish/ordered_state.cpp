@@ -60,7 +60,11 @@ Status OrderedState::take_back(const LoadedChain& chain, uint64_t returns, devic
         status = device_->copy_to_host(stream, state.host, state.address, state.bytes);
         waits = true;
     }
-    return status == Status::ok && waits ? arrive(stream) : status;
+    if (status == Status::ok && waits) status = arrive(stream);
+    if (status != Status::ok || !waits) return status;
+    for (nf::KeepsJournal* const keeps : chain.journals)
+        if (keeps != nullptr) keeps->returned();
+    return status;
 }
 
 /// Waits until all that was put on the stream is done.
