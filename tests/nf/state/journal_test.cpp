@@ -192,7 +192,8 @@ TEST(Journal, RefusesWhatCanBeNone) {
     EXPECT_EQ(apply(tally, made, 1), sizeof made);
 
     // Of a function that names parts.
-    nf::KeyedTable<Tally::Source, Tally::Seen> parts({.most = 8, .timeout_ns = 1}, nf::Environment{}, nullptr);
+    nf::KeyedTable<Tally::Source, Tally::Seen> table({.most = 8, .timeout_ns = 1}, nf::Environment{}, nullptr);
+    auto& parts = table.written();
     made.record.kind = JournalRecord::part;
     for (const auto& [offset, bytes] :
          {std::pair{0u, 20u}, {16u, 4u}, {17u, 0u}, {0xfffffff0u, 16u}, {4u, 0xffffffffu}}) {

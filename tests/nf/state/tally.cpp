@@ -33,7 +33,7 @@ uint64_t TallyHost::packets() const {
 
 std::map<uint32_t, uint32_t> TallyHost::written() const {
     std::map<uint32_t, uint32_t> written;
-    table().each_written(
+    table().written().each(
         [&](const Tally::Source& source, uint32_t last) { written[__builtin_bswap32(source.words[0])] = last; });
     return written;
 }

@@ -3,19 +3,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "millrace/base/large_pages.hpp"
-#include "millrace/base/spin_lock.hpp"
 #include "millrace/base/text/config.hpp"
 #include "millrace/nf/nf.hpp"
+#include "millrace/nf/state/journal_copy.hpp"
 #include "millrace/nf/state/keeps_journal.hpp"
 #include "millrace/nf/state/key_locks.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
@@ -62,13 +61,12 @@ public:
                bool has_lasting = false)
         : options_(options), buckets_(keyed_buckets(options.most, State::kWays)) {
         const auto set_aside = [&] {
-            if (has_lasting && options.journal && !memory_->written)
-                memory_->written = std::make_unique<ZeroPageVector<Written>>(places());
+            if (has_lasting && options.journal) memory_->copy->keep_lasting();
         };
         if (previous != nullptr && previous->buckets_ == buckets_) {
             memory_ = previous->memory_;
             // What was not written down before nobody knows.
-            if (options.journal && !previous->options_.journal) memory_->missed = true;
+            if (options.journal && !previous->options_.journal) memory_->copy->miss();
             set_aside();
             return;
         }
@@ -80,6 +78,7 @@ public:
         memory_->entries = std::make_shared<ZeroPageVector<Entry>>(entries);
         memory_->counts = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(KeyedCount::count));
         if (previous != nullptr) memory_->lost = previous->memory_->lost + previous->entries();
+        memory_->copy.emplace(memory_->tags, memory_->entries, memory_->seed);
         set_aside();
     }
 
@@ -143,37 +142,15 @@ public:
 
     /// Whether a device writes a journal of changes.
     bool keeps_journal() const { return options_.journal; }
-    /// KeepsJournal::apply. A later batch may have been here before, with a later change of the same place.
-    uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) {
-        constexpr unsigned kAsked = 8;  // records whose memory is asked for before it is needed
-        const auto record_at = [&](uint32_t at) { return reinterpret_cast<const JournalRecord*>(records + at); };
-        uint32_t asked = 0, at = 0;
-        for (unsigned i = 0;; ++i) {
-            if (const uint32_t size = size_of(records + asked, bytes - asked, node); size != 0) {
-                approach(record_at(asked)->place);
-                asked += size;
-            }
-            if (i < kAsked) continue;
-            const uint32_t size = size_of(records + at, bytes - at, node);
-            if (size == 0 || !apply_one(*record_at(at), static_cast<uint32_t>(batch % (kBusy - 1) + 1))) return at;
-            at += size;
-        }
-    }
-    void reached(uint64_t now_ns) { raise_atomically(memory_->reached_ns, now_ns); }
-    void missed() { memory_->missed = true; }
-    /// KeepsJournal::returned.
-    void returned() { ++memory_->returns; }
+    /// What it has written down.
+    JournalCopy<State>& written() { return *memory_->copy; }
+    const JournalCopy<State>& written() const { return *memory_->copy; }
     /// KeepsJournal::make_present.
     void make_present(const Image& image) const {
-        if (!memory_->written) return image.make_resident_present();
-        millrace::make_present(memory_->written->data(), memory_->written->size() * sizeof(Written));
-    }
-    /// Calls `visit(key, lasting)` for each entry that a device has written down.
-    template <class Visit>
-    void each_written(Visit&& visit) const {
-        for (uint64_t at = 0; memory_->written && at < places(); ++at)
-            if (const Written* const written = written_at(at); written != nullptr && written->is_there != 0)
-                visit(written->key, written->lasting);
+        const auto* const apart = memory_->copy->kept_apart();
+        if (apart == nullptr) return image.make_resident_present();
+        millrace::make_present(const_cast<void*>(static_cast<const void*>(apart->data())),
+                               apart->size() * sizeof((*apart)[0]));
     }
     /// NetworkFunction::device_lost, where it was: goes on from what has been applied. Nobody knows which packets that
     /// changed nothing lasting have kept an entry, so all are kept as if each had had one when the last packet came.
@@ -181,13 +158,13 @@ public:
     /// the value of it, and says how long it is kept, in nanoseconds.
     template <class Lasting, class Resume>
     void recover(Lasting&& lasting, Resume&& resume) {
-        if (memory_->missed) return lose();
+        if (memory_->copy->has_missed()) return lose();
         memory_->give_up([&] {
-            const uint64_t now = memory_->reached_ns;
+            const uint64_t now = memory_->copy->reached_ns();
             count_left(sum_of_parts(places(), [&](uint64_t first, uint64_t end) {
                 uint64_t left = 0;
                 for (uint64_t at = first; at < end; ++at) {
-                    const Written* const written = written_at(at);
+                    const auto* const written = memory_->copy->at(at);
                     uint32_t& tag = (*memory_->tags)[at];
                     if (written != nullptr) tag = written->is_there != 0 ? State::tag_of(state_hash(written->key)) : 0;
                     if (tag == 0) continue;
@@ -204,20 +181,6 @@ public:
     }
 
 private:
-    /// What a device has written down of a place: one line of a CPU's cache, where keys are those of connections.
-    struct alignas(std::bit_ceil(sizeof(Key) + 16)) Written {
-        Key key;
-        uint32_t lasting;
-        uint32_t changed;  ///< by which batch
-        uint32_t since;    ///< Memory::returns
-        uint32_t is_there;
-    };
-    /// Null: the device has written nothing down there since the CPU last had the table.
-    const Written* written_at(uint64_t at) const {
-        if (!memory_->written) return nullptr;
-        const Written& written = (*memory_->written)[at];
-        return written.changed != kNever && written.since == memory_->returns ? &written : nullptr;
-    }
     /// So many entries are there where the device had more, or others.
     void count_left(uint64_t left) {
         auto& counts = *memory_->counts;
@@ -229,82 +192,6 @@ private:
             counts[static_cast<size_t>(KeyedCount::created)] += left - before;
         }
     }
-    /// Of the record in front of so many `bytes`; 0: there is none of this node.
-    uint32_t size_of(const uint8_t* at, uint32_t bytes, uint16_t node) const {
-        if (bytes < sizeof(JournalRecord)) return 0;
-        const auto& record = *reinterpret_cast<const JournalRecord*>(at);
-        const uint64_t data = record.data_bytes(sizeof(Key));
-        if (record.node != node || record.place >= places() || data > bytes) return 0;
-        const uint32_t size = JournalRecord::bytes_with(static_cast<uint32_t>(data));
-        return size <= bytes ? size : 0;
-    }
-    void approach(uint32_t place) const {
-        if (memory_->written) return __builtin_prefetch(memory_->written->data() + place, 1);
-        __builtin_prefetch(memory_->tags->data() + place, 1);
-        __builtin_prefetch(memory_->entries->data() + place, 1);
-    }
-    /// False: it can be none.
-    bool apply_one(const JournalRecord& record, uint32_t batch) {
-        const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
-        if (!memory_->written) {
-            Entry& entry = (*memory_->entries)[record.place];
-            return in_order(entry.changed, batch, [&] { return write(record, data, entry); });
-        }
-        if (record.kind != JournalRecord::freed && record.kind != JournalRecord::lasting) return false;
-        Written& written = (*memory_->written)[record.place];
-        return in_order(written.changed, batch, [&] {
-            written.since = memory_->returns;
-            written.is_there = record.kind == JournalRecord::lasting ? 1 : 0;
-            if (written.is_there == 0) return true;
-            std::memcpy(static_cast<void*>(&written.key), data, sizeof written.key);
-            written.lasting = static_cast<uint32_t>(record.more);
-            return true;
-        });
-    }
-    /// Calls `write` unless a later batch has written there. `by`: which batch last; others may be at it at the same
-    /// time. False: what `write` says.
-    template <class Write>
-    static bool in_order(uint32_t& by, uint32_t batch, Write&& write) {
-        constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
-        const std::atomic_ref changed(by);
-        uint32_t before = changed.load(std::memory_order_relaxed);
-        for (SpinWait wait;;) {
-            if (before == kBusy) {
-                wait.again();
-                before = changed.load(std::memory_order_relaxed);
-            } else if (before != kNever && before - batch - 1 < kMaxInFlight) {
-                return true;
-            } else if (changed.compare_exchange_weak(before, kBusy, std::memory_order_acquire)) {
-                break;
-            }
-        }
-        const bool is_one = write();
-        changed.store(is_one ? batch : before, std::memory_order_release);
-        return is_one;
-    }
-    /// Of a function that names parts: all but deadlines, which nobody needs before there are others (recover). False:
-    /// the record can be none.
-    bool write(const JournalRecord& record, const uint8_t* data, Entry& entry) {
-        uint32_t& tag = (*memory_->tags)[record.place];
-        switch (record.kind) {
-            case JournalRecord::freed: tag = 0; return true;
-            case JournalRecord::fresh:
-                std::memcpy(static_cast<void*>(&entry.key), data, sizeof entry.key);
-                entry.value = Value{};
-                tag = State::tag_of(state_hash(entry.key));
-                return true;
-            case JournalRecord::part: {
-                const auto offset = static_cast<uint32_t>(record.more),
-                           bytes = static_cast<uint32_t>(record.more >> 32);
-                if (offset > sizeof(Value) || bytes > sizeof(Value) - offset) return false;
-                std::memcpy(reinterpret_cast<uint8_t*>(&entry.value) + offset, data, bytes);
-                return true;
-            }
-            default: return false;
-        }
-    }
-    static constexpr uint32_t kNever = 0, kBusy = ~uint32_t{0};  ///< in place of a batch that has changed an entry
-
     /// Some places, copied.
     struct Part {
         static constexpr uint64_t kBucketBytes = State::kWays *
@@ -321,11 +208,7 @@ private:
             return from < end;
         }
     };
-    uint64_t state_hash(const Key& key) const {
-        State state;
-        state.seed = memory_->seed;
-        return state.hash(key);
-    }
+    uint64_t state_hash(const Key& key) const { return memory_->copy->hash(key); }
     /// Bucket by bucket, which a packet has to itself, too.
     void copy(uint64_t first, Part& part, uint64_t until) const {
         for (uint64_t i = 0; i < part.count; i += State::kWays) {
@@ -358,8 +241,6 @@ private:
 
     struct Memory {
         uint64_t seed = 0, lost = 0;
-        uint64_t reached_ns = 0;          // when the last packet came that a device has decided on
-        std::atomic<bool> missed{false};  // records of the journal
         std::atomic<bool> given_up{false};
         /// By the first who finds the device gone; the others wait until the table can be used.
         template <class Do>
@@ -372,8 +253,7 @@ private:
         std::shared_ptr<ZeroPageVector<uint32_t>> tags;
         std::shared_ptr<ZeroPageVector<uint64_t>> deadlines;
         std::shared_ptr<ZeroPageVector<Entry>> entries;
-        std::unique_ptr<ZeroPageVector<Written>> written;  // of a function that says what lasts
-        uint32_t returns = 1;                              // to the CPU, from 1
+        std::optional<JournalCopy<State>> copy;
         std::shared_ptr<std::vector<uint64_t>> counts;
     };
     const KeyedOptions options_;
@@ -397,12 +277,12 @@ public:
     }
     bool keeps_journal() const override { return HasJournal<Device> && table_.keeps_journal(); }
     uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) override {
-        return table_.apply(records, bytes, node, batch);
+        return table_.written().apply(records, bytes, node, batch);
     }
-    void returned() override { table_.returned(); }
+    void returned() override { table_.written().returned(); }
     void make_present() const override { table_.make_present(image_); }
-    void reached(uint64_t now_ns) override { table_.reached(now_ns); }
-    void missed() override { table_.missed(); }
+    void reached(uint64_t now_ns) override { table_.written().reached(now_ns); }
+    void missed() override { table_.written().miss(); }
 
 protected:
     using Tables = typename Device::Tables;
