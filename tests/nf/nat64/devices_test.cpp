@@ -8,7 +8,6 @@
 #include <random>
 #include <set>
 
-#include "millrace/device/sim/sim_device.hpp"
 #include "millrace/nf/nat64/device.hpp"
 #include "nf/mappings/external_ends.hpp"
 #include "nf/mappings/kept.hpp"
@@ -168,12 +167,7 @@ TEST(Nat64, GoesOnWithoutADeviceThatHasGone) {
     const std::string text = "[nat64: {pool: 198.51.100.1, ports: 1024-9215}]";
     const auto chain = make_configuration(text, "sim");
     const EngineRun expected = run_on_cpu(make_configuration(text, "cpu"), frames, 100);
-    device::sim::SimOptions sim;
-    sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
-    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
-                                        Work::fault);
-    expect_conserved(run, frames.size());
-    EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+    const EngineRun run = run_until_it_goes(chain, frames);
     std::vector<Side> external(frames.size());
     for (size_t i = 0; i < run.outcomes.size(); ++i) {
         const Outcome& outcome = run.outcomes[i];

@@ -48,7 +48,7 @@ struct NothingAhead {
 
 /// `batch`, as a function decides in it that is `node` of the chain.
 MILLRACE_DEVICE nf::InBatch in_batch(const BatchView& batch, uint16_t node) {
-    // The highest number means something else to the host (keyed_table.hpp). Of the next batch: then nobody takes an
+    // The highest number means something else to the host (journal_copy.hpp). Of the next batch: then nobody takes an
     // entry for older than it is.
     const auto number = static_cast<uint32_t>(batch.sequence);
     return {number == ~uint32_t{0} ? 0 : number, node, batch.journal};
