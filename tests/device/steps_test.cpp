@@ -113,7 +113,6 @@ std::string text_of(const std::vector<Step>& steps) {
             case Kind::group: text += "b" + std::to_string(step.first); break;
             case Kind::sequence: text += "a"; break;
             case Kind::keyed: text += "k" + std::to_string(step.first); break;
-            case Kind::sweep: text += "w" + std::to_string(step.first); break;
             case Kind::confined: text += "x" + std::to_string(step.first) + "-" + std::to_string(step.last); break;
         }
         if (step.begin) text += "<";
@@ -163,13 +162,13 @@ TEST(Steps, CommitBehindTheNfThatCommits) {
 }
 
 TEST(Steps, RunWhatHasStatePerKeyByItself) {
-    EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k b0 (a k0 w0$) n1-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k b1 (a k1 w1$) n2-3>");
-    EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k b0 (a k0 w0$) n1-1k b1 (a k1 w1$) n2-2>");
-    EXPECT_EQ(steps_of({Wish::keyed_end}), "n0-0<k n0-1h b0 (a k0 w0$) n1-1>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h b1 (a k1 w1$) n2-3>");
-    EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k (t0$) n0-1k b1 (a k1 w1$) n2-2>");
-    EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k b0 (a k0 w0$) n1-1k (t1 n1-2h c1$) n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k b0 (a k0$) n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k b1 (a k1$) n2-3>");
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k b0 (a k0$) n1-1k b1 (a k1$) n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed_end}), "n0-0<k n0-1h b0 (a k0$) n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h b1 (a k1$) n2-3>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k (t0$) n0-1k b1 (a k1$) n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k b0 (a k0$) n1-1k (t1 n1-2h c1$) n2-2>");
 }
 
 TEST(Steps, CutAFunctionInPartsWhereItsSearchEnds) {
@@ -180,7 +179,7 @@ TEST(Steps, CutAFunctionInPartsWhereItsSearchEnds) {
     EXPECT_EQ(steps_of({Wish::parts, Wish::order}), "n0-1<f n0-1jk (t1$) n1-2>");
     EXPECT_EQ(steps_of({Wish::order, Wish::parts}), "n0-0<k (t0$) n0-2f n1-2>j");
     EXPECT_EQ(steps_of({Wish::parts, Wish::tenants}), "n0-1<f n0-1j x1-2>");
-    EXPECT_EQ(steps_of({Wish::keyed_parts, Wish::nothing}), "n0-0<k n0-1f n0-1jh b0 (a k0 w0$) n1-2>");
+    EXPECT_EQ(steps_of({Wish::keyed_parts, Wish::nothing}), "n0-0<k n0-1f n0-1jh b0 (a k0$) n1-2>");
     EXPECT_EQ(steps_of({Wish::nothing, Wish::whole, Wish::nothing}), "n0-3<>") << "these tables need no parts";
     EXPECT_EQ(steps_of({Wish::parts}, Mode::persistent), "n0-1<>") << "one kernel has all";
 }
@@ -274,8 +273,7 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
                 const Step& keys = steps[i - 3];
                 ASSERT_TRUE(keys.keys_of_next && keys.last == step.first) << text << ": keys are there";
                 ASSERT_EQ(next, step.first) << text;
-                ASSERT_EQ(steps[i + 1].kind, Kind::sweep) << text << ": one block, which may let the next batch begin";
-                ASSERT_FALSE(step.awaits_sequence || step.releases_sequence || step.snapshot != 0) << text;
+                ASSERT_FALSE(step.awaits_sequence) << text << ": its blocks may be all that there is room for";
                 next = step.last;
             }
             if (step.kind == Kind::commit) {
@@ -302,8 +300,7 @@ TEST(Steps, HaveNamesForPeople) {
     const chain::Program keyed = chain_of({Wish::keyed});
     names.clear();
     for (const Step& step : plan_steps(keyed, {})) names.push_back(step_text(keyed, step));
-    EXPECT_EQ(names, (std::vector<std::string>{"parsing", "grouping for nf1", "sequence of nf1", "nf1",
-                                               "time-outs of nf1", "parsing"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"parsing", "grouping for nf1", "sequence of nf1", "nf1", "parsing"}));
 }
 
 }  // namespace

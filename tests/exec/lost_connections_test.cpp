@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <thread>
 
 #include "exec/wild/device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
@@ -56,53 +57,76 @@ Frame packet_of(uint32_t connection, unsigned step, bool marked) {
     return frame;
 }
 
-/// Opens so many connections on the device; then it goes, in the midst of their first segments. What went wrong; empty:
-/// nothing.
-std::string live_on(const std::shared_ptr<device::Device>& device, const std::string& name, uint32_t connections) {
-    constexpr uint32_t kBurst = 500;
-    frame_pool();
-    const auto chain = make_configuration(chain_for(connections), name);
+/// What has become of packets.
+struct Found {
+    uint64_t wrong = 0;    ///< not decided on as their connection's
+    uint64_t others = 0;   ///< with another source than the connection's first one had
+    uint64_t retried = 0;  ///< on the CPU
+};
+
+/// Worker `worker` of `workers` opens its share of connections, on an engine of its own, and goes on with them.
+/// `sources`: what connections of UDP have behind NAT. The device goes when it sees the packet in the midst of all.
+Found go_on(const std::shared_ptr<device::Device>& device, const chain::Configuration& chain,
+            const exec::OffloadOptions& options, std::vector<uint64_t>& sources, uint32_t worker, uint32_t workers) {
+    const uint32_t burst = 500, connections = static_cast<uint32_t>(sources.size());
     exec::ChainCounters counters(*chain.chains[0]);
     Collector collector;
-    exec::OffloadOptions options;
-    options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
-    uint64_t wrong = 0, others = 0;
-    std::vector<uint64_t> sources(connections);  // of UDP, behind NAT
+    Found found;
     const auto look = [&] {
         for (const Outcome& outcome : collector.outcomes) {
             const uint64_t connection = outcome.number % connections, step = outcome.number / connections;
             const uint32_t expected = is_tcp(connection) && step > 0 ? 1 : 0;  // established, new
-            wrong += outcome.visits.size() != 3 || outcome.visits[1].decision.outcome != expected ? 1 : 0;
+            found.wrong += outcome.visits.size() != 3 || outcome.visits[1].decision.outcome != expected ? 1 : 0;
             if (is_tcp(connection) || outcome.frame.size() < 36) continue;
             const uint64_t source = uint64_t{load_be32(outcome.frame.data() + 26)} << 16 |
                                     load_be16(outcome.frame.data() + 34);
             if (step == 0) sources[connection] = source;
-            else others += sources[connection] != source ? 1 : 0;
+            else found.others += sources[connection] != source ? 1 : 0;
         }
         collector.outcomes.clear();
     };
-    {
-        exec::OffloadEngine engine(device, collector, 16384, options);
-        for (unsigned step = 0; step < 5; ++step) {
-            for (uint32_t first = 0; first < connections; first += kBurst) {
-                std::vector<rte_mbuf*> mbufs;
-                for (uint32_t i = first; i < std::min(connections, first + kBurst); ++i)
-                    mbufs.push_back(make_mbuf(packet_of(i, step, step == 3 && i == connections / 2),
-                                              uint64_t{step} * connections + i));
-                engine.submit(chain.chains[0], counters, mbufs.data(), mbufs.size());
-                engine.poll();
-                if (frame_pool().available() < 2 * kBurst) engine.drain();
-                look();
-            }
-            engine.drain();
+    exec::OffloadEngine engine(device, collector, 16384, options);
+    for (unsigned step = 0; step < 5; ++step) {
+        for (uint32_t first = worker; first < connections; first += burst * workers) {
+            std::vector<rte_mbuf*> mbufs;
+            for (uint32_t i = first; i < std::min(connections, first + burst * workers); i += workers)
+                mbufs.push_back(
+                    make_mbuf(packet_of(i, step, step == 3 && i == connections / 2), uint64_t{step} * connections + i));
+            engine.submit(chain.chains[0], counters, mbufs.data(), mbufs.size());
+            engine.poll();
+            if (frame_pool().available() < 2 * burst * workers) engine.drain();
             look();
         }
+        engine.drain();
+        look();
+    }
+    found.retried = counters.retried_on_cpu.get();
+    return found;
+}
+
+/// Opens so many connections on the device; then it goes, in the midst of their first segments. What went wrong; empty:
+/// nothing.
+std::string live_on(const std::shared_ptr<device::Device>& device, const std::string& name, uint32_t connections,
+                    uint32_t workers) {
+    frame_pool();
+    const auto chain = make_configuration(chain_for(connections), name);
+    exec::OffloadOptions options;
+    options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
+    std::vector<uint64_t> sources(connections);
+    std::vector<Found> found(workers);
+    {
+        std::vector<std::jthread> threads;
+        for (uint32_t i = 0; i < workers; ++i)
+            threads.emplace_back([&, i] { found[i] = go_on(device, chain, options, sources, i, workers); });
     }
     if (options.pinned) device->unpin(frame_pool().memory());
     std::string text;
-    if (counters.retried_on_cpu.get() == 0) text += "the device has not gone; ";
-    if (wrong > 0) text += std::to_string(wrong) + " packets are not their connection's; ";
-    if (others > 0) text += std::to_string(others) + " packets have another source than those before; ";
+    for (uint32_t i = 0; i < workers; ++i) {
+        const std::string who = " of worker " + std::to_string(i) + "; ";
+        if (found[i].retried == 0) text += "the device has not gone" + who;
+        if (found[i].wrong > 0) text += std::to_string(found[i].wrong) + " packets are not their connection's" + who;
+        if (found[i].others > 0) text += std::to_string(found[i].others) + " packets have another source" + who;
+    }
     for (const chain::Node& node : chain.chains[0]->nodes)
         for (const nf::Statistic& statistic : node.nf->statistics())
             if (statistic.name == "entries-lost" && statistic.value > 0)
@@ -110,20 +134,24 @@ std::string live_on(const std::shared_ptr<device::Device>& device, const std::st
     return text;
 }
 
-TEST(LostConnections, GoOnWithoutASimulatedDevice) {
+class LostConnections : public testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(OfWorkers, LostConnections, testing::Values(1, 4),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+TEST_P(LostConnections, GoOnWithoutASimulatedDevice) {
     constexpr uint32_t kConnections = 20'000;
     device::sim::SimOptions sim;
     sim.faults = {{device::sim::Fault::Kind::device_lost, 800}};
-    EXPECT_EQ(live_on(std::make_shared<device::sim::SimDevice>(sim), "sim", kConnections), "");
+    EXPECT_EQ(live_on(std::make_shared<device::sim::SimDevice>(sim), "sim", kConnections, GetParam()), "");
 }
 
 /// A fault poisons the process, so it must be one of its own.
-TEST(LostConnections, GoOnWithoutAGpu) {
+TEST_P(LostConnections, GoOnWithoutAGpu) {
     MILLRACE_NEEDS_DEVICE("cuda");
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
     const auto live = [] {
         alarm(300);
-        const std::string wrong = live_on(std::make_shared<device::cuda::CudaDevice>(), "cuda", 1'000'000);
+        const std::string wrong = live_on(std::make_shared<device::cuda::CudaDevice>(), "cuda", 1'000'000, GetParam());
         std::cerr << "wrong: " << (wrong.empty() ? "nothing" : wrong) << "\n";
         std::exit(0);
     };

@@ -83,7 +83,6 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         // The blocks of the step itself must not wait for another batch: they could be all that there is room for.
         steps.push_back({Step::Kind::sequence, i, i});
         steps.push_back({Step::Kind::keyed, i, next});
-        steps.push_back({Step::Kind::sweep, i, next});
         first = next;
     };
     const auto run_up_to = [&](uint16_t last) {
@@ -150,9 +149,8 @@ const char* part_text(const Step& step, size_t stage) {
 }
 
 std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {"gather",       "", "numbering for ", "commit of ", "grouping for ",
-                                         "sequence of ", "", "time-outs of ",  "packing",    "snapshot of state",
-                                         "in windows: "};
+    static const char* const kKinds[] = {"gather",       "", "numbering for ", "commit of ",        "grouping for ",
+                                         "sequence of ", "", "packing",        "snapshot of state", "in windows: "};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
     using Kind = Step::Kind;
     const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;

@@ -192,15 +192,17 @@ TEST(Journal, RefusesWhatCanBeNone) {
     EXPECT_EQ(apply(tally, made, 1), sizeof made);
 
     // Of a function that names parts.
-    nf::KeyedTable<Tally::Source, Tally::Seen> table({.most = 8, .timeout_ns = 1}, nf::Environment{}, nullptr);
+    constexpr nf::KeptParts kParts[] = {{0, 4, 2}, {8, 8, 1}};
+    nf::KeyedTable<Tally::Source, Tally::Seen> table({.most = 8, .timeout_ns = 1}, nf::Environment{}, nullptr, false,
+                                                     kParts);
     auto& parts = table.written();
     made.record.kind = JournalRecord::part;
     for (const auto& [offset, bytes] :
-         {std::pair{0u, 20u}, {16u, 4u}, {17u, 0u}, {0xfffffff0u, 16u}, {4u, 0xffffffffu}}) {
+         {std::pair{0u, 8u}, {2u, 4u}, {8u, 4u}, {16u, 4u}, {17u, 0u}, {0xfffffff0u, 16u}, {4u, 0xffffffffu}}) {
         made.record.more = JournalRecord::part_at(offset, bytes);
         EXPECT_EQ(apply(parts, made, 1), 0u) << offset << ", " << bytes;
     }
-    made.record.more = JournalRecord::part_at(0, 4);
+    made.record.more = JournalRecord::part_at(4, 4);
     EXPECT_EQ(apply(parts, made, 1), 32u);
     made.record.kind = JournalRecord::lasting;
     EXPECT_EQ(apply(parts, made, 2), 0u) << "it says no such thing";
@@ -220,6 +222,21 @@ TEST(Journal, BeginsAnewWhenTheCpuHasHadTheState) {
     ASSERT_EQ(before.size(), 59u);
     tally.device_lost();
     EXPECT_EQ(tally.kept(), before);
+}
+
+/// What was missing is there again when the whole table has come back.
+TEST(Journal, IsOfUseAgainWhenTheCpuHasHadTheState) {
+    const Talk given = make_talk(1000, 100, {80}, 1'000'000'000);
+    const auto chain = tally_chain("timeout: 1s", "sim");
+    TallyHost& tally = tally_of(chain);
+    run_on_cpu(chain, given.frames, 256);
+    const std::map<uint32_t, uint32_t> before = tally.kept();
+    ASSERT_EQ(before.size(), 100u);
+    tally.missed();
+    tally.returned();
+    tally.device_lost();
+    EXPECT_EQ(tally.kept(), before);
+    EXPECT_EQ(tally.statistic("entries-lost"), 0u);
 }
 
 /// A generation without a journal lets changes go by: the next one's is of no use.

@@ -158,8 +158,8 @@ void explain_plan(const chain::Program& program) {
     std::string steps;
     for (const device::Step& step :
          device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
-        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit",   "group",  "sequence",
-                                             "keyed",  "sweep", "pack",    "snapshot", "windows"};
+        static const char* const kNames[] = {"gather",   "nodes", "tickets", "commit",   "group",
+                                             "sequence", "keyed", "pack",    "snapshot", "windows"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";

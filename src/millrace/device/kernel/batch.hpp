@@ -189,9 +189,9 @@ struct Step {
         commit,    ///< ends stage `first` for one packet after the other, in order of arrival
         group,     ///< packets that wait for stage `first`, whose state is per key, by which block is to take them
         sequence,  ///< nothing but waiting until the batch may begin with the step behind it
-        keyed,  ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys concurrently
-        sweep,  ///< frees some of the state of stage `first` that has timed out
-        pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back
+        keyed,     ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys
+                   ///< concurrently; then frees some of the state that has timed out
+        pack,      ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
         confined,  ///< the stages [first, last), functions of tenants, each packet through one window after the other
     };

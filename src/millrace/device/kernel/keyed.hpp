@@ -78,6 +78,7 @@ MILLRACE_DEVICE void group_packets(const BatchView& batch, uint32_t group, uint3
     }
     place += found.first;
     if (threadIdx.x == 0) detail::groups_of(batch)[group] = found;
+    if (threadIdx.x == 0 && group == 0) detail::all_groups(batch).through = 0;
     for (uint32_t first = from; first < to && own > 0; first += kAtOnce) {
         uint32_t here[kEach] = {}, key[kEach] = {};
         const uint32_t at = first + lane * kEach;
@@ -140,23 +141,39 @@ MILLRACE_DEVICE void keyed_packets(const BatchView& batch, uint32_t* counts, con
     }
 }
 
-/// Frees what has timed out in a few buckets of the state of `node`. One block.
-template <class Claim, class Sweep>
-MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, uint16_t node, Claim claim,
-                                   Sweep sweep) {
-    // Each by one thread.
-    uint32_t &first = detail::keyed().own_of_warp[0], &buckets = detail::keyed().own_of_warp[1];
-    if (threadIdx.x == 0) {
-        buckets = kSweptBuckets;
-        first = claim(tables, &buckets);
-    }
-    __syncthreads();
+/// Frees what has timed out in those of the batch's buckets to sweep that are of group `group` of `groups`, behind its
+/// packets: the block has them to itself. `swept(tables, k)` is the `k`th bucket to sweep, or kNotGrouped.
+template <class Swept, class Sweep>
+MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, uint16_t node, uint32_t group,
+                                   uint32_t groups, Swept swept, Sweep sweep) {
     const nf::InBatch in = in_batch(batch, node);
-    for (uint32_t k = threadIdx.x; k < buckets; k += blockDim.x) {
+    for (uint32_t k = threadIdx.x; k < kSweptBuckets; k += blockDim.x) {
+        const uint32_t bucket = swept(tables, k);
+        if (detail::group_of(bucket, 0, groups) != group) continue;
         Packet teller = sweep_teller(batch, node, k);
-        sweep(&teller, tables, first + k, batch.last_time(), &in);
+        sweep(&teller, tables, bucket, batch.last_time(), &in);
+    }
+}
+
+/// The next batch sweeps what comes behind. One block.
+template <class Claim>
+MILLRACE_DEVICE void advance_sweep(const void* tables, Claim claim) {
+    uint32_t buckets = kSweptBuckets;
+    if (threadIdx.x == 0) claim(tables, &buckets);
+}
+
+/// Whether all other blocks of the batch are through with their packets. The whole block sees what they have written
+/// then.
+MILLRACE_DEVICE bool is_last_through(const BatchView& batch) {
+    __shared__ bool is_last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        is_last = atomicAdd(&detail::all_groups(batch).through, 1u) + 1 == gridDim.x;
+        __threadfence();
     }
     __syncthreads();
+    return is_last;
 }
 
 }  // namespace millrace::device

@@ -16,7 +16,13 @@ struct KeyGroup {
 struct GroupedPacket {
     uint32_t packet, key;
 };
-static_assert(sizeof(GroupedPacket) == sizeof(uint64_t) && sizeof(KeyGroup) == sizeof(uint64_t));
+/// What the blocks of a batch have in common; in BatchView::key_table, before the groups.
+struct KeyGroups {
+    uint32_t through;  ///< blocks that are through with their packets
+    uint32_t unused;
+};
+static_assert(sizeof(GroupedPacket) == sizeof(uint64_t) && sizeof(KeyGroup) == sizeof(uint64_t) &&
+              sizeof(KeyGroups) == sizeof(uint64_t));
 
 /// What of an NF takes decisions that were made ahead: nf::WantedAhead::holds and apply; and nf::Together::decide.
 template <class Holds, class Apply, class DecideTogether, class Count>
@@ -55,7 +61,8 @@ MILLRACE_DEVICE nf::InBatch in_batch(const BatchView& batch, uint16_t node) {
 }
 
 namespace detail {
-MILLRACE_DEVICE KeyGroup* groups_of(const BatchView& batch) { return reinterpret_cast<KeyGroup*>(batch.key_table); }
+MILLRACE_DEVICE KeyGroups& all_groups(const BatchView& batch) { return *reinterpret_cast<KeyGroups*>(batch.key_table); }
+MILLRACE_DEVICE KeyGroup* groups_of(const BatchView& batch) { return reinterpret_cast<KeyGroup*>(batch.key_table + 1); }
 MILLRACE_DEVICE GroupedPacket* grouped(const BatchView& batch) { return reinterpret_cast<GroupedPacket*>(batch.bases); }
 /// Which of `groups` takes packet `i` with this key; without a key, any. At least `groups`: it waits for no key.
 MILLRACE_DEVICE uint32_t group_of(uint32_t key, uint32_t i, uint32_t groups) {

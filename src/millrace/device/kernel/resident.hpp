@@ -121,6 +121,9 @@ public:
     /// The batch, its `block_packets` being what a share of it holds.
     MILLRACE_DEVICE const BatchView& batch() const { return shared_.batch.view; }
     MILLRACE_DEVICE bool leads() const { return rank_ == 0; }
+    /// Which of the `blocks()` that take part in the batch this one is.
+    MILLRACE_DEVICE uint32_t block() const { return rank_; }
+    MILLRACE_DEVICE uint32_t blocks() const { return blocks_; }
     MILLRACE_DEVICE bool gathers() const { return shared_.batch.gather != 0; }
 
     /// Runs `f(share)` for each of this block's shares of the batch: always the same ones, so that steps which look at

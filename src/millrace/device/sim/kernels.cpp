@@ -222,8 +222,8 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             break;
         case Step::Kind::keyed:
             for (const uint32_t i : kernel.mixed(seed)) kernel.keyed(i);
+            kernel.sweep();
             break;
-        case Step::Kind::sweep: kernel.sweep(); break;
         case Step::Kind::group: break;  // it has no blocks
         case Step::Kind::sequence: break;
         case Step::Kind::snapshot: break;

@@ -81,6 +81,10 @@ struct PortGroup {
 };
 static_assert(sizeof(PortGroup<uint32_t>) == 8 + 64 * kGroupPorts);
 static_assert(sizeof(PortGroup<Ipv6Address>) == 8 + 80 * kGroupPorts);
+/// What outlives a device, each by itself: all that a group has.
+template <class Address>
+inline constexpr KeptParts kKeptParts[] = {{0, sizeof(PortGroup<Address>::used), 1},
+                                           {sizeof(PortGroup<Address>::used), sizeof(Mapping<Address>), kGroupPorts}};
 
 /// A port forward, in one of two hash tables: by what it is looked up, and what that becomes. A table is searched from
 /// an end's place to the next free one.

@@ -26,7 +26,7 @@ struct Nat {
     using GroupKey = mappings::GroupKey;
     using PortGroup = mappings::PortGroup<uint32_t>;
 
-    static constexpr bool keeps_parts = true;
+    static constexpr auto& parts = mappings::kKeptParts<uint32_t>;
     static constexpr uint32_t journal_bytes = mappings::kJournalBytes<uint32_t>;
 
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, GroupKey& key) {

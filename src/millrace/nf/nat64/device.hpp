@@ -19,7 +19,7 @@ struct Nat64 {
     using GroupKey = mappings::GroupKey;
     using PortGroup = mappings::PortGroup<Ipv6Address>;
 
-    static constexpr bool keeps_parts = true;
+    static constexpr auto& parts = mappings::kKeptParts<Ipv6Address>;
     static constexpr uint32_t journal_bytes = mappings::kJournalBytes<Ipv6Address>;
 
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, GroupKey& key) {

@@ -6,9 +6,12 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "millrace/base/large_pages.hpp"
 #include "millrace/base/spin_lock.hpp"
+#include "millrace/nf/state/keyed_function.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
 
 namespace millrace::nf {
@@ -39,8 +42,23 @@ public:
     void keep_lasting() {
         if (!written_) written_ = std::make_unique<ZeroPageVector<Written>>(tags_->size());
     }
-    /// Where that is kept; null: nowhere.
-    ZeroPageVector<Written>* kept_apart() const { return written_.get(); }
+    /// The function names parts of values, these.
+    void keep_parts(std::span<const KeptParts> parts) {
+        if (part_changed_) return;
+        for (const KeptParts& one : parts)
+            for (uint32_t k = 0; k < one.count; ++k) parts_.push_back({one.offset + k * one.bytes, one.bytes, 1});
+        part_changed_ = std::make_unique<ZeroPageVector<uint32_t>>(tags_->size() * parts_.size());
+    }
+    /// Whether records are kept apart from the host's own table.
+    bool is_apart() const { return written_ != nullptr; }
+    /// Sets aside the memory that records need besides the host's own table.
+    void make_present() const {
+        const auto present = [](const auto& memory) {
+            if (memory) millrace::make_present(memory->data(), memory->size() * sizeof((*memory)[0]));
+        };
+        present(written_);
+        present(part_changed_);
+    }
 
     /// KeepsJournal::apply. A later batch may have been here before, with a later change of the same place.
     uint32_t apply(const uint8_t* records, uint32_t bytes, uint16_t node, uint64_t batch) {
@@ -59,7 +77,10 @@ public:
         }
     }
     /// KeepsJournal::returned.
-    void returned() { ++returns_; }
+    void returned() {
+        ++returns_;
+        has_missed_ = false;  // the host has the whole table
+    }
     /// KeepsJournal::reached.
     void reached(uint64_t now_ns) { raise_atomically(reached_ns_, now_ns); }
     uint64_t reached_ns() const { return reached_ns_; }
@@ -94,6 +115,7 @@ private:
     }
     void approach(uint32_t place) const {
         if (written_) return __builtin_prefetch(written_->data() + place, 1);
+        if (part_changed_) __builtin_prefetch(part_changed_->data() + place * parts_.size(), 1);
         __builtin_prefetch(tags_->data() + place, 1);
         __builtin_prefetch(entries_->data() + place, 1);
     }
@@ -102,59 +124,78 @@ private:
         const auto* const data = reinterpret_cast<const uint8_t*>(&record + 1);
         if (!written_) {
             Entry& entry = (*entries_)[record.place];
-            return in_order(entry.changed, batch, [&] { return write(record, data, entry); });
+            return in_order(entry.changed, batch, [&](uint32_t before) { return write(record, data, batch, before); });
         }
         if (record.kind != JournalRecord::freed && record.kind != JournalRecord::lasting) return false;
         Written& written = (*written_)[record.place];
-        return in_order(written.changed, batch, [&] {
+        return in_order(written.changed, batch, [&](uint32_t) {
             written.since = returns_;
             written.is_there = record.kind == JournalRecord::lasting ? 1 : 0;
-            if (written.is_there == 0) return true;
+            if (written.is_there == 0) return batch;
             std::memcpy(static_cast<void*>(&written.key), data, sizeof written.key);
             written.lasting = static_cast<uint32_t>(record.more);
-            return true;
+            return batch;
         });
     }
-    /// Calls `write` unless a later batch has written there. `by`: which batch last; others may be at it at the same
-    /// time. False: what `write` says.
+    /// Whether something was changed by a later batch than this one.
+    static bool is_later(uint32_t changed, uint32_t batch) {
+        constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
+        return changed != kNever && changed - batch - 1 < kMaxInFlight;
+    }
+    /// Calls `write(by)` unless a later batch has written there. `by`: which batch last; others may be at it at the
+    /// same time. What `write` gives is written there in its place; kBusy: the record can be none. False: that.
     template <class Write>
     static bool in_order(uint32_t& by, uint32_t batch, Write&& write) {
-        constexpr uint32_t kMaxInFlight = 1 << 16;  // batches
         const std::atomic_ref changed(by);
         uint32_t before = changed.load(std::memory_order_relaxed);
         for (SpinWait wait;;) {
             if (before == kBusy) {
                 wait.again();
                 before = changed.load(std::memory_order_relaxed);
-            } else if (before != kNever && before - batch - 1 < kMaxInFlight) {
+            } else if (is_later(before, batch)) {
                 return true;
             } else if (changed.compare_exchange_weak(before, kBusy, std::memory_order_acquire)) {
                 break;
             }
         }
-        const bool is_one = write();
-        changed.store(is_one ? batch : before, std::memory_order_release);
-        return is_one;
+        const uint32_t behind = write(before);
+        changed.store(behind != kBusy ? behind : before, std::memory_order_release);
+        return behind != kBusy;
     }
-    /// Of a function that names parts: all but deadlines, which nobody needs before there are others (recover). False:
-    /// the record can be none.
-    bool write(const JournalRecord& record, const uint8_t* data, Entry& entry) {
+    /// Of a function that names parts: all but deadlines, which nobody needs before there are others (recover).
+    /// `before`: the batch by which the entry last came or went, which this gives anew; kBusy: the record can be none.
+    uint32_t write(const JournalRecord& record, const uint8_t* data, uint32_t batch, uint32_t before) {
+        if (!part_changed_) return kBusy;
+        Entry& entry = (*entries_)[record.place];
         uint32_t& tag = (*tags_)[record.place];
+        uint32_t* const part_changed = part_changed_->data() + record.place * parts_.size();
+        const auto bytes_of = [](Value& value, const KeptParts& part) {
+            return reinterpret_cast<uint8_t*>(&value) + part.offset;
+        };
         switch (record.kind) {
-            case JournalRecord::freed: tag = 0; return true;
-            case JournalRecord::fresh:
+            case JournalRecord::freed: tag = 0; return batch;
+            case JournalRecord::fresh: {
                 std::memcpy(static_cast<void*>(&entry.key), data, sizeof entry.key);
-                entry.value = Value{};
                 tag = State::tag_of(hash(entry.key));
-                return true;
+                Value fresh{};  // but for what a later batch has said of it already
+                for (size_t k = 0; k < parts_.size(); ++k)
+                    if (is_later(part_changed[k], batch))
+                        std::memcpy(bytes_of(fresh, parts_[k]), bytes_of(entry.value, parts_[k]), parts_[k].bytes);
+                entry.value = fresh;
+                return batch;
+            }
             case JournalRecord::part: {
                 const auto offset = static_cast<uint32_t>(record.more),
                            bytes = static_cast<uint32_t>(record.more >> 32);
-                if (offset > sizeof(Value) || bytes > sizeof(Value) - offset) return false;
-                std::memcpy(reinterpret_cast<uint8_t*>(&entry.value) + offset, data, bytes);
-                return true;
+                const auto part = std::ranges::lower_bound(parts_, offset, {}, &KeptParts::offset);
+                if (part == parts_.end() || part->offset != offset || part->bytes != bytes) return kBusy;
+                uint32_t& changed = part_changed[part - parts_.begin()];
+                if (is_later(changed, batch)) return before;
+                std::memcpy(bytes_of(entry.value, *part), data, bytes);
+                changed = batch;
+                return before;
             }
-            default: return false;
+            default: return kBusy;
         }
     }
     static constexpr uint32_t kNever = 0, kBusy = ~uint32_t{0};  ///< in place of a batch that has changed an entry
@@ -163,8 +204,10 @@ private:
     const std::shared_ptr<ZeroPageVector<Entry>> entries_;
     State hashes_;  // its seed alone
     std::unique_ptr<ZeroPageVector<Written>> written_;
-    uint32_t returns_ = 1;     // to the CPU, from 1
-    uint64_t reached_ns_ = 0;  // when the last packet came that a device has decided on
+    std::vector<KeptParts> parts_;                            // each by itself, in order
+    std::unique_ptr<ZeroPageVector<uint32_t>> part_changed_;  // [place][part]: by which batch
+    uint32_t returns_ = 1;                                    // to the CPU, from 1
+    uint64_t reached_ns_ = 0;                                 // when the last packet came that a device has decided on
     std::atomic<bool> has_missed_{false};
 };
 

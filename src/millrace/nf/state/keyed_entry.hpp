@@ -64,7 +64,7 @@ public:
     MILLRACE_DEVICE void expire_after(uint64_t ns) const { *deadline_ = later(now_, ns); }
     /// Lets it time out when it would have without this packet.
     MILLRACE_DEVICE void do_not_count() const { *deadline_ = before_; }
-    /// Lets a part of the value, as it is now, outlive a device: of a function that `keeps_parts` (README.md).
+    /// Lets a part of the value, as it is now, outlive a device: one of the function's `parts` (README.md).
     template <class Part>
     MILLRACE_DEVICE void keep(const Part& part) const {
         static_assert(sizeof(Part) % 4 == 0 && alignof(Part) >= 4, "parts are made of words of four bytes");

@@ -14,9 +14,14 @@ concept DecidesAhead = requires { requires Nf::decides_ahead; };
 /// Whether `Nf` says by a function `lasting` which changes of a value must outlive a device (README.md).
 template <class Nf>
 concept HasLasting = requires { &Nf::lasting; };
-/// Whether it names parts of a value that must, by KeyedEntry::keep.
+/// Parts of a value that may be kept each by itself (KeyedEntry::keep), in bytes: `count` of them, one behind the
+/// other.
+struct KeptParts {
+    uint32_t offset, bytes, count;
+};
+/// Whether it has an array `parts` of these, and names those that must.
 template <class Nf>
-concept KeepsParts = requires { requires Nf::keeps_parts; };
+concept KeepsParts = requires { Nf::parts[0].count; };
 template <class Nf>
 concept HasJournal = HasLasting<Nf> || KeepsParts<Nf>;
 struct NothingNoted {};

@@ -144,6 +144,12 @@ struct KeyedState {
         n = smaller(n, buckets);
         return static_cast<uint32_t>(add(KeyedCount::cursor, n)) & (buckets - 1);
     }
+    /// The `k`th bucket that `claim` would give; or kNoBucket, there are fewer.
+    static constexpr uint32_t kNoBucket = 0xfffffffe;
+    MILLRACE_DEVICE uint32_t claimable(uint32_t k) const {
+        const auto cursor = static_cast<uint32_t>(counts[static_cast<uint32_t>(KeyedCount::cursor)]);
+        return k < buckets ? (cursor + k) & (buckets - 1) : kNoBucket;
+    }
     /// How long an entry that has timed out is left alone: packets may be late.
     static constexpr uint64_t kGraceNs = 1'000'000'000;
     /// Frees the bucket's entries that have been timed out for kGraceNs at `now`, where `ended` lets it.

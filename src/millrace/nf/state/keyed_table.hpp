@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -56,12 +57,15 @@ public:
     static_assert(std::has_unique_object_representations_v<Key>, "a key has no padding");
     static_assert(std::is_trivially_copyable_v<Value>);
 
-    /// Goes on with what `previous` has, if it is as large. `has_lasting`: devices write down what lasts of values.
+    /// Goes on with what `previous` has, if it is as large. `has_lasting`: devices write down what lasts of values;
+    /// or they write down these `parts`.
     KeyedTable(const KeyedOptions& options, const Environment& environment, const KeyedTable* previous,
-               bool has_lasting = false)
+               bool has_lasting = false, std::span<const KeptParts> parts = {})
         : options_(options), buckets_(keyed_buckets(options.most, State::kWays)) {
         const auto set_aside = [&] {
-            if (has_lasting && options.journal) memory_->copy->keep_lasting();
+            if (!options.journal) return;
+            if (has_lasting) memory_->copy->keep_lasting();
+            else if (!parts.empty()) memory_->copy->keep_parts(parts);
         };
         if (previous != nullptr && previous->buckets_ == buckets_) {
             memory_ = previous->memory_;
@@ -147,10 +151,8 @@ public:
     const JournalCopy<State>& written() const { return *memory_->copy; }
     /// KeepsJournal::make_present.
     void make_present(const Image& image) const {
-        const auto* const apart = memory_->copy->kept_apart();
-        if (apart == nullptr) return image.make_resident_present();
-        millrace::make_present(const_cast<void*>(static_cast<const void*>(apart->data())),
-                               apart->size() * sizeof((*apart)[0]));
+        if (!memory_->copy->is_apart()) image.make_resident_present();
+        memory_->copy->make_present();
     }
     /// NetworkFunction::device_lost, where it was: goes on from what has been applied. Nobody knows which packets that
     /// changed nothing lasting have kept an entry, so all are kept as if each had had one when the last packet came.
@@ -291,7 +293,7 @@ protected:
 
     /// `what`: names the state in messages.
     KeyedFunction(const KeyedOptions& options, const Environment& environment, const std::string& what)
-        : table_(options, environment, table_of(environment.previous), HasLasting<Device>),
+        : table_(options, environment, table_of(environment.previous), HasLasting<Device>, parts_of_value()),
           tables_(image_.start<Tables>()) {
         table_.attach(image_, tables_.state, what);
     }
@@ -306,6 +308,10 @@ private:
         if constexpr (HasLasting<Device>) return Device::resume(tables_, key, lasting, value, now_ns);
         else if constexpr (KeepsParts<Device>) return Device::resume(tables_, key, value, now_ns);
         else return tables_.state.timeout_ns;
+    }
+    static std::span<const KeptParts> parts_of_value() {
+        if constexpr (KeepsParts<Device>) return Device::parts;
+        else return {};
     }
     static const Table* table_of(NetworkFunction* previous) {
         auto* const own = dynamic_cast<KeyedFunction*>(previous);

@@ -164,17 +164,29 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
 
 constexpr const char* kTakeStates = "    take_states(batch, threadIdx.x, blockDim.x);\n    __syncthreads();\n";
 
-/// Runs a stage with state per key.
-std::string keyed_text(const chain::Program& program, const Step& step, const LaneChoice& lanes) {
-    const chain::Node& node = first_node(program, step.first);
-    // Resident kernels take the next batch when they are through with one: nothing is decided ahead.
-    return fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {}, {}, {});\n", stage_name(step.first),
-                       step.resident ? "0" : "blockIdx.x", node.type->wanted_bytes,
-                       keyed_taker(*node.type, lanes(node), program.stage(step.first).first),
-                       step.resident ? "NothingAhead{}" : ahead_taker(*node.type, lanes(node)));
+/// Which of how many blocks this one is, that share a batch by its keys.
+const char* group_of_block(const Step& step) {
+    return step.resident ? "resident.block(), resident.blocks()" : "blockIdx.x, gridDim.x";
 }
 
-/// What one block does with the whole batch, in a step that has an order.
+/// Runs a stage with state per key, and sweeps.
+std::string keyed_text(const chain::Program& program, const TableLayout& layout, const Step& step,
+                       const LaneChoice& lanes) {
+    const chain::Node& node = first_node(program, step.first);
+    const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
+    const uint16_t number = program.stage(step.first).first;
+    // Resident kernels take the next batch when they are through with one: nothing is decided ahead.
+    return open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
+           fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {}, {}, {});\n", stage_name(step.first),
+                       step.resident ? "resident.block()" : "blockIdx.x", node.type->wanted_bytes,
+                       keyed_taker(*node.type, lanes(node), number),
+                       step.resident ? "NothingAhead{}" : ahead_taker(*node.type, lanes(node))) +
+           fmt::format("    sweep_buckets(batch, {}, {}, {}, {}, {});\n", tables(layout, step.first), number,
+                       group_of_block(step), function("claimable"), function("sweep")) +
+           close_counts(counters_of(program));
+}
+
+/// What one block does with the whole batch, in a step that has an order; behind keyed_text, the last one.
 std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step,
                          const LaneChoice& lanes) {
     const auto function = [&](const char* what) {
@@ -197,11 +209,7 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                             function("commit")) +
                 close_counts(counters_of(program));
     if (step.kind == Step::Kind::keyed)
-        text += open_counts(counters_of(program)) + stage_nodes(program, layout, step.first) +
-                keyed_text(program, step, lanes) + close_counts(counters_of(program));
-    if (step.kind == Step::Kind::sweep)
-        text += fmt::format("    sweep_buckets(batch, {}, {}, {}, {});\n", tables(layout, step.first),
-                            program.stage(step.first).first, function("claim"), function("sweep"));
+        text += fmt::format("    advance_sweep({}, {});\n", tables(layout, step.first), function("claim"));
     if (step.snapshot != 0)
         text += fmt::format("    __syncthreads();\n    snapshot_states(batch, {}, threadIdx.x, blockDim.x);\n",
                             step.snapshot);
@@ -232,12 +240,14 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
-        case Step::Kind::group: return text + "    group_packets(batch, blockIdx.x, gridDim.x);\n}\n";
+        case Step::Kind::group: return text + fmt::format("    group_packets(batch, {});\n}}\n", group_of_block(step));
         case Step::Kind::confined: break;  // confined_kernel
-        case Step::Kind::commit:
-        case Step::Kind::keyed: text += declare_counts(counters); break;
+        case Step::Kind::keyed:
+            text += declare_counts(counters) + keyed_text(program, layout, step, lanes) +
+                    "    if (!is_last_through(batch)) return;\n";
+            break;
+        case Step::Kind::commit: text += declare_counts(counters); break;
         case Step::Kind::sequence:
-        case Step::Kind::sweep:
         case Step::Kind::tickets:
         case Step::Kind::snapshot: break;
     }
@@ -303,15 +313,16 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
                         nodes_text(program, layout, *step, lanes, staged) + "    });\n";
                 break;
             case Step::Kind::group:
-                text += "    resident.sync();\n    if (resident.leads()) group_packets(batch, 0, 1);\n";
+                text += fmt::format("    resident.sync();\n    group_packets(batch, {});\n", group_of_block(*step));
                 break;
             case Step::Kind::confined: break;  // no program with tenants' functions stays on a device
             case Step::Kind::tickets:
             case Step::Kind::commit:
             case Step::Kind::sequence:
             case Step::Kind::keyed:
-            case Step::Kind::sweep:
             case Step::Kind::snapshot:
+                if (step->kind == Step::Kind::keyed)
+                    text += "    {\n" + keyed_text(program, layout, *step, lanes) + "    }\n";
                 text += "    resident.sync();\n    if (resident.leads()) {\n";
                 if (step == first) text += "    resident.await_sequence();\n";
                 text += ordered_text(program, layout, *step, lanes);

@@ -69,11 +69,13 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                "*static_cast<millrace::nf::WantedOnDevice<Nf>::Type*>(wanted));\n}}\n"
                "extern \"C\" __device__ unsigned {}(const void* tables, unsigned* buckets) {{\n"
                "    return static_cast<const Tables*>(tables)->state.claim(*buckets);\n}}\n"
+               "extern \"C\" __device__ unsigned {}(const void* tables, unsigned k) {{\n"
+               "    return static_cast<const Tables*>(tables)->state.claimable(k);\n}}\n"
                "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
                "::uint64_t now, const millrace::nf::InBatch* in) {{\n"
                "    decltype(Tables::state)::sweep_of<Nf>(*teller, *static_cast<const Tables*>(tables), bucket, "
                "now, *in);\n}}\n",
-               name("order_key"), name("claim"), name("sweep"));
+               name("order_key"), name("claim"), name("claimable"), name("sweep"));
 }
 
 /// nf::Parts, as a translation unit exports them.
@@ -174,8 +176,10 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
     if (keyed)
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const void*, unsigned*);\n"
+            "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
             "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t, const nf::InBatch*);\n",
-            function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
+            function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "claimable"),
+            function_name(*node.type, lanes, "sweep"));
     if (node.type->decides_ahead)
         text += fmt::format(
             "extern \"C\" __device__ void {}(Packet*, const void*, void*, bool, unsigned);\n"
