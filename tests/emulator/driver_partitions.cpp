@@ -18,7 +18,7 @@ struct Resource {
     unsigned char reserved[40];
 };
 static_assert(sizeof(Resource) == 144);
-constexpr int kSmResource = 1, kNotSupported = 801;
+constexpr int kSmResource = 1;
 constexpr unsigned kMultiprocessors = 64, kIgnoreClusters = 1, kDefaultStream = 1;
 
 using Sms = std::set<unsigned>;

@@ -24,7 +24,7 @@ namespace emulator {
 /// Results of the driver, as its manual numbers them.
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidImage = 200,
                      kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kAlreadyRegistered = 712,
-                     kNotRegistered = 713;
+                     kNotRegistered = 713, kNotSupported = 801;
 
 /// Memory of one GPU. What is asked for ends where nothing is, so that reading on is a fault.
 class Memory {

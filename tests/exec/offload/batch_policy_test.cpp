@@ -35,6 +35,17 @@ TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
     }
 }
 
+TEST(BatchPolicyTest, AChainHasSoManyBatchesInFlightAndOthersHaveTheirOwn) {
+    BatchPolicy policy = kPolicy;
+    policy.depth = 2;
+    for (const size_t waiting : {size_t{1}, kFull, 10 * kFull}) {
+        Load load = busy(waiting, UINT64_MAX);
+        load.in_flight = 3;
+        for (load.of_chain = 0; load.of_chain < 4; ++load.of_chain)
+            EXPECT_EQ(policy.is_due(load), load.of_chain < 2) << waiting << ", " << load.of_chain;
+    }
+}
+
 TEST(BatchPolicyTest, AnIdleDeviceGetsWhatThereIsAtOnce) {
     for (const size_t waiting : {size_t{1}, kFull - 1, kFull, kFull + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
 }

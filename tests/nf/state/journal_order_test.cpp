@@ -43,7 +43,8 @@ struct History {
         std::mt19937 random(seed);
         for (unsigned batch = 0; batch < batches; ++batch) {
             journals.emplace_back();
-            for (unsigned left = random() % 12; left > 0; --left) step(static_cast<uint32_t>(random() % kPlaces), random);
+            for (unsigned left = random() % 12; left > 0; --left)
+                step(static_cast<uint32_t>(random() % kPlaces), random);
         }
     }
 
@@ -108,7 +109,8 @@ TEST_P(JournalOrder, IsThatOfTheBatchesHoweverTheyCome) {
             constexpr size_t kInFlight = 24;
             for (size_t i = 0; i < order.size(); i += kInFlight / 2)
                 std::shuffle(order.begin() + static_cast<std::ptrdiff_t>(i),
-                             order.begin() + static_cast<std::ptrdiff_t>(std::min(i + kInFlight, order.size())), random);
+                             order.begin() + static_cast<std::ptrdiff_t>(std::min(i + kInFlight, order.size())),
+                             random);
             Host host;
             for (const size_t i : order) ASSERT_TRUE(host.apply(history.journals[i], first + i));
             ASSERT_EQ(host.places(), history.places) << "seed " << seed << ", numbers from " << first;

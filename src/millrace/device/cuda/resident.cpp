@@ -190,7 +190,10 @@ std::shared_ptr<Resident> ResidentKernels::start(std::shared_ptr<LoadedProgram> 
         heart_ = std::thread([this] { beat(); });
     }
     const unsigned share = std::max((most_blocks - blocks_) / kShare, 1u);
-    const unsigned teams = std::min({depth, kMaxTeams, share}), blocks = teams * std::min(share / teams, kMaxBlocks);
+    // Batches change state per key one after the other: all of its blocks work on one.
+    const bool together = program->program().keyed();
+    const unsigned teams = together ? 1 : std::min({depth, kMaxTeams, share}),
+                   blocks = teams * std::min(share / teams, together ? kMaxTeams * kMaxBlocks : kMaxBlocks);
     auto kernel = std::make_shared<Kernel>(*this, std::move(program), function, take_place(depth), teams, blocks);
     blocks_ += blocks;
     kernels_.push_back(kernel.get());

@@ -27,6 +27,7 @@ bool BatchLauncher::is_due(const ChainQueue& queue, uint64_t now, size_t packets
     load.more = queue.more;
     load.free_batches = batches_.idle();
     load.in_flight = batches_.in_flight().size();
+    for (const Batch* const batch : batches_.in_flight()) load.of_chain += batch->input().chain == queue.chain ? 1 : 0;
     load.packets = packets;
     load.since_start = batches_.in_flight().empty() ? 0 : now - batches_.in_flight().back()->input().launched;
     load.round_trip = round_trip;

@@ -5,7 +5,7 @@
 namespace millrace::exec {
 
 bool BatchPolicy::is_due(const Load& load) const {
-    if (load.waiting == 0 || load.free_batches == 0) return false;
+    if (load.waiting == 0 || load.free_batches == 0 || load.of_chain >= depth) return false;
     const bool full = load.waiting >= most_packets;
     // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes
     // meanwhile, instead of growing old in line. Others may be quicker each time the line gets free, so that it only

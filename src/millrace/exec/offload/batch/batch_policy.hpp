@@ -13,7 +13,7 @@ namespace millrace::exec {
 struct BatchPolicy {
     size_t most_packets = 1;    ///< of a batch
     uint64_t max_delay_ns = 0;  ///< that a packet may wait for more of them
-    size_t depth = 1;           ///< batches in flight
+    size_t depth = 1;           ///< batches of the chain in flight
     size_t idle_below = 1;      ///< the device is idle while fewer batches than that are in flight
 
     /// What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
@@ -40,6 +40,7 @@ struct BatchPolicy {
         bool more = false;         ///< more of them are there to be received
         size_t free_batches = 0;   ///< that nothing is in
         size_t in_flight = 0;      ///< batches
+        size_t of_chain = 0;       ///< of these
         size_t packets = 0;        ///< of all chains, waiting and in flight
         uint64_t since_start = 0;  ///< of the latest batch in flight; in the unit of `round_trip`
         uint64_t round_trip = 0;   ///< what a batch takes from its start until it is back; 0: not known yet
