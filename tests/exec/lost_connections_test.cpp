@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <iostream>
 #include <thread>
 
 #include "exec/wild/device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/hybrid/placement.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -59,16 +62,21 @@ Frame packet_of(uint32_t connection, unsigned step, bool marked) {
 
 /// What has become of packets.
 struct Found {
-    uint64_t wrong = 0;    ///< not decided on as their connection's
-    uint64_t others = 0;   ///< with another source than the connection's first one had
-    uint64_t retried = 0;  ///< on the CPU
+    uint64_t wrong = 0;        ///< not decided on as their connection's
+    uint64_t others = 0;       ///< with another source than the connection's first one had
+    uint64_t retried = 0;      ///< on the CPU, as the device had gone
+    uint64_t kept_on_cpu = 0;  ///< while it was there
 };
 
-/// Worker `worker` of `workers` opens its share of connections, on an engine of its own, and goes on with them.
-/// `sources`: what connections of UDP have behind NAT. The device goes when it sees the packet in the midst of all.
+/// Worker `worker` of `workers` opens its share of connections, on an engine of its own, and goes on with them until
+/// the device has gone. `sources`: what connections of UDP have behind NAT. Where the CPU shares the chain it has the
+/// state in between, while few packets come.
 Found go_on(const std::shared_ptr<device::Device>& device, const chain::Configuration& chain,
-            const exec::OffloadOptions& options, std::vector<uint64_t>& sources, uint32_t worker, uint32_t workers) {
-    const uint32_t burst = 500, connections = static_cast<uint32_t>(sources.size());
+            const exec::OffloadOptions& options, std::vector<uint64_t>& sources, const std::function<void()>& lose,
+            uint32_t worker, uint32_t workers) {
+    constexpr uint32_t kBurst = 1024, kFew = 4;     // a CPU that gets so many at once is behind
+    constexpr unsigned kGoes = 3, kMaxSteps = 300;  // steps: in which the device goes, at the earliest; and in all
+    const auto connections = static_cast<uint32_t>(sources.size());
     exec::ChainCounters counters(*chain.chains[0]);
     Collector collector;
     Found found;
@@ -86,41 +94,58 @@ Found go_on(const std::shared_ptr<device::Device>& device, const chain::Configur
         collector.outcomes.clear();
     };
     exec::OffloadEngine engine(device, collector, 16384, options);
-    for (unsigned step = 0; step < 5; ++step) {
-        for (uint32_t first = worker; first < connections; first += burst * workers) {
+    const exec::Placement* const shared = options.placement.get();
+    const auto cpu_has_had_it = [&] { return shared == nullptr || shared->returns() > 0; };
+    bool on_device = false;
+    for (unsigned step = 0; step < kGoes + 2 || (counters.retried_on_cpu.get() == 0 && step < kMaxSteps); ++step) {
+        for (uint32_t first = worker; first < connections;) {
+            on_device = on_device || (shared != nullptr && shared->place() == exec::Placement::Place::device);
+            const bool slowly = on_device && !cpu_has_had_it();
+            const uint32_t end = std::min(connections, first + (slowly ? kFew : kBurst) * workers);
             std::vector<rte_mbuf*> mbufs;
-            for (uint32_t i = first; i < std::min(connections, first + burst * workers); i += workers)
-                mbufs.push_back(
-                    make_mbuf(packet_of(i, step, step == 3 && i == connections / 2), uint64_t{step} * connections + i));
+            for (; first < end; first += workers) {
+                const bool marked = step >= kGoes && first == connections / 2 && cpu_has_had_it();
+                mbufs.push_back(make_mbuf(packet_of(first, step, marked), uint64_t{step} * connections + first));
+                if (marked) lose();
+            }
             engine.submit(chain.chains[0], counters, mbufs.data(), mbufs.size());
             engine.poll();
-            if (frame_pool().available() < 2 * burst * workers) engine.drain();
+            const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(slowly ? 2 : 0);
+            while (std::chrono::steady_clock::now() < until) engine.poll();
+            if (frame_pool().available() < 2 * kBurst * workers) engine.drain();
             look();
         }
         engine.drain();
         look();
     }
     found.retried = counters.retried_on_cpu.get();
+    found.kept_on_cpu = counters.kept_on_cpu.get();
     return found;
 }
 
-/// Opens so many connections on the device; then it goes, in the midst of their first segments. What went wrong; empty:
-/// nothing.
+/// Opens so many connections on the device, which then goes: a GPU by a packet in the midst of all, another by `lose`,
+/// at the same time. `with_cpu`: the CPU shares the chain. What went wrong; empty: nothing.
 std::string live_on(const std::shared_ptr<device::Device>& device, const std::string& name, uint32_t connections,
-                    uint32_t workers) {
+                    const std::function<void()>& lose, uint32_t workers, bool with_cpu) {
     frame_pool();
     const auto chain = make_configuration(chain_for(connections), name);
     exec::OffloadOptions options;
     options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
+    options.workers = workers;
+    if (with_cpu) options.placement = std::make_shared<exec::Placement>();
     std::vector<uint64_t> sources(connections);
     std::vector<Found> found(workers);
     {
         std::vector<std::jthread> threads;
         for (uint32_t i = 0; i < workers; ++i)
-            threads.emplace_back([&, i] { found[i] = go_on(device, chain, options, sources, i, workers); });
+            threads.emplace_back([&, i] { found[i] = go_on(device, chain, options, sources, lose, i, workers); });
     }
     if (options.pinned) device->unpin(frame_pool().memory());
     std::string text;
+    uint64_t kept_on_cpu = 0;
+    for (const Found& one : found) kept_on_cpu += one.kept_on_cpu;
+    if (with_cpu && (options.placement->returns() == 0 || kept_on_cpu == 0))
+        text += "the CPU has not had the device's state; ";
     for (uint32_t i = 0; i < workers; ++i) {
         const std::string who = " of worker " + std::to_string(i) + "; ";
         if (found[i].retried == 0) text += "the device has not gone" + who;
@@ -134,24 +159,33 @@ std::string live_on(const std::shared_ptr<device::Device>& device, const std::st
     return text;
 }
 
-class LostConnections : public testing::TestWithParam<uint32_t> {};
-INSTANTIATE_TEST_SUITE_P(OfWorkers, LostConnections, testing::Values(1, 4),
-                         [](const auto& info) { return std::to_string(info.param); });
+/// So many workers; whether the CPU shares the chain.
+class LostConnections : public testing::TestWithParam<std::tuple<uint32_t, bool>> {
+protected:
+    std::string live_on(const std::shared_ptr<device::Device>& device, const std::string& name, uint32_t connections,
+                        const std::function<void()>& lose) {
+        return test::live_on(device, name, connections, lose, std::get<0>(GetParam()), std::get<1>(GetParam()));
+    }
+};
+INSTANTIATE_TEST_SUITE_P(OfWorkers, LostConnections, testing::Combine(testing::Values(1, 4), testing::Bool()),
+                         [](const auto& info) {
+                             return std::to_string(std::get<0>(info.param)) +
+                                    (std::get<1>(info.param) ? "WithTheCpu" : "");
+                         });
 
 TEST_P(LostConnections, GoOnWithoutASimulatedDevice) {
     constexpr uint32_t kConnections = 20'000;
-    device::sim::SimOptions sim;
-    sim.faults = {{device::sim::Fault::Kind::device_lost, 800}};
-    EXPECT_EQ(live_on(std::make_shared<device::sim::SimDevice>(sim), "sim", kConnections, GetParam()), "");
+    const auto device = std::make_shared<device::sim::SimDevice>();
+    EXPECT_EQ(live_on(device, "sim", kConnections, [&] { device->inject({}); }), "");
 }
 
 /// A fault poisons the process, so it must be one of its own.
 TEST_P(LostConnections, GoOnWithoutAGpu) {
     MILLRACE_NEEDS_DEVICE("cuda");
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
-    const auto live = [] {
+    const auto live = [this] {
         alarm(300);
-        const std::string wrong = live_on(std::make_shared<device::cuda::CudaDevice>(), "cuda", 1'000'000, GetParam());
+        const std::string wrong = live_on(std::make_shared<device::cuda::CudaDevice>(), "cuda", 1'000'000, [] {});
         std::cerr << "wrong: " << (wrong.empty() ? "nothing" : wrong) << "\n";
         std::exit(0);
     };

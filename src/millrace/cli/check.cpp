@@ -68,18 +68,14 @@ int check(const LoadArguments& arguments, bool load_plugins, unsigned workers) {
     chain::LoadOptions options = arguments.options();
     options.load_plugins = load_plugins;
     attempt([&] { configuration = arguments.load(options); });
-    io::PortEnvironment environment;
-    environment.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
+    const auto warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
     if (configuration) {
-        environment.output_folder = configuration->output_folder;
-        const FileLedger::Scope scope(*configuration->files);
-        attempt([&] {
-            io::check_ports(*configuration->ports, environment);
-            check_directions(*configuration);
-        });
+        attempt([&] { check_ports(*configuration, warn); });
         attempt([&] { planned(*configuration, workers_of(*configuration, workers)); });
     } else if (const auto ports = find_ports(arguments.file)) {
         // Mistakes of chains do not hide those of ports.
+        io::PortEnvironment environment;
+        environment.warn = warn;
         attempt([&] { io::check_ports(*ports, environment); });
     }
     if (!mistakes.empty()) throw ConfigError(mistakes);
@@ -94,6 +90,15 @@ int check(const LoadArguments& arguments, bool load_plugins, unsigned workers) {
 }
 
 }  // namespace
+
+void check_ports(const chain::Configuration& configuration, const std::function<void(const Diagnostic&)>& warn) {
+    io::PortEnvironment environment;
+    environment.output_folder = configuration.output_folder;
+    environment.warn = warn;
+    const FileLedger::Scope scope(*configuration.files);
+    io::check_ports(*configuration.ports, environment);
+    check_directions(configuration);
+}
 
 void add_check(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand(

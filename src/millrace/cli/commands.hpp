@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct LoadArguments {
     chain::Configuration load() const { return load(options()); }
     chain::Configuration load(const chain::LoadOptions& options) const;
 };
+
+/// Finds the mistakes of ports that can be told without opening one, and chains that send where nothing can leave.
+/// Throws ConfigError.
+void check_ports(const chain::Configuration& configuration, const std::function<void(const Diagnostic&)>& warn);
 
 /// What a network function tells of its tables.
 std::string summary_of(const chain::Program& program, const chain::Node& node);

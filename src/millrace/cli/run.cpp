@@ -255,7 +255,6 @@ int run(RunArguments arguments) {
                  configuration.output_folder);
     if (!arguments.socket.empty())
         configuration.files->note(FileLedger::Use::write, arguments.socket, {"--socket", 0, 0});
-    std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::RuntimeOptions options = runtime_options(arguments);
     // By this number and that of devices the runtime settles how many there are.
@@ -264,6 +263,9 @@ int run(RunArguments arguments) {
         throw CLI::ValidationError("--cores", fmt::format("{} cores for {} worker{}; --workers says how many there are",
                                                           cores, workers, workers == 1 ? "" : "s"));
     planned(configuration, workers);
+    // Nothing is made for what is refused. Warnings come when ports are opened.
+    if (!std::filesystem::exists(output)) check_ports(configuration, [](const Diagnostic&) {});
+    std::filesystem::create_directories(output);
     const auto profile = known_profile(configuration);
     nftest::CheckedRun checked(output + "/checked.pcap");
     if (arguments.checked) {

@@ -75,12 +75,15 @@ struct OrderGate {
     /// state and with less may be in flight together.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;
 
-    /// By device (null: where devices share their states) and host copy of a state: the hand-over from the CPU that was
-    /// the last to bring it there, and the bytes from its start that it brought (exec::Placement).
-    std::map<std::pair<const Device*, const void*>, std::pair<uint64_t, uint64_t>> brought;
-
-    /// By host copy of a state that does not come back with batches: the hand-over to the CPU that brought it there.
-    std::map<const void*, uint64_t> returned;
+    /// What a device has of a state that the CPU has had.
+    struct Brought {
+        uint64_t hand_over = 0;           ///< from the CPU, that it was there by (exec::Placement)
+        uint64_t bytes = 0;               ///< from its start
+        std::weak_ptr<const void> owner;  ///< of the host's copy
+        bool has_returned = false;        ///< to the CPU since, of a state that does not come back with batches
+    };
+    /// By device (null: where devices share their states) and host copy.
+    std::map<std::pair<const Device*, const void*>, Brought> brought;
 
     /// What keeps the batches that change these arrays in sequence, one NF's, as long as somebody has it. Throws
     /// DeviceError when there are too many, or the arrays were of several NFs. Takes the mutex.

@@ -1,5 +1,6 @@
 // From the YAML map `ports:` to ports.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -58,6 +59,10 @@ std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
     options.fail("port '" + name.text() + "' does not say what it is", "one of " + all);
 }
 
+uint64_t memory_of_machine() {
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 PortPlan read_shared(const Config& name, const Config& options, uint16_t index, const PortEnvironment& environment) {
     const auto [key, value] = find_kind(name, options);
     PortPlan plan{.info = {},
@@ -82,6 +87,7 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
         if (count < 64 || count > (uint64_t{1} << 24)) buffers->fail("'buffers' is out of range", "from 64 to 16Mi");
         plan.pool.packets = static_cast<uint32_t>(count);
         plan.buffers_given = true;
+        plan.pool_for(plan.max_frame_bytes);  // so many can't be
     }
     return plan;
 }
@@ -152,9 +158,17 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
 PoolOptions PortPlan::pool_for(uint32_t frame_bytes) const {
     PoolOptions result = pool;
     result.max_frame_bytes = std::min(std::max(frame_bytes, 60u), longest_frame(pool.headroom_bytes));
-    if (buffers_given) return result;
     const size_t element = sizeof(rte_mbuf) + 128 + result.headroom_bytes + result.max_frame_bytes +
                            result.tailroom_bytes;
+    if (buffers_given) {
+        const uint64_t wanted = uint64_t{result.packets} * element, all = memory_of_machine();
+        constexpr double kGiB = 1 << 30;
+        if (wanted > all)
+            options.at("buffers").fail(fmt::format("{} buffers of {} bytes take {:.0f} GiB", result.packets, element,
+                                                   static_cast<double>(wanted) / kGiB),
+                                       fmt::format("this machine has {:.0f} GiB", static_cast<double>(all) / kGiB));
+        return result;
+    }
     const size_t fit = std::max<size_t>(pool_memory_bytes / element, 512);
     result.packets = static_cast<uint32_t>(std::min<size_t>(result.packets, fit));
     return result;

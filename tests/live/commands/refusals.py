@@ -140,6 +140,8 @@ def run_one(program, capture, one):
                 wrong.append(f"{command}: {len(said)} bytes of output")
             if command == "check" and (folder / "out").exists():
                 wrong.append("check: wrote into the output folder")
+            elif refused is True and not one["only_run"] and "out" not in before and (folder / "out").exists():
+                wrong.append(f"{command}: made the output folder of what it refuses")
         for path in folder.iterdir():
             if path.name in before and digest(path) != before[path.name]:
                 wrong.append(f"{path.name} was changed")

@@ -41,17 +41,11 @@ bool DeviceStates::on_device(const void* host) const {
 }
 
 /// Where the CPU has chains, too: whether the device was given the state, and has not given it back.
-bool DeviceStates::was_handed_over(const device::Device& device, const void* host) const {
-    using Place = Placement::Place;
+bool DeviceStates::was_handed_over(const device::Device& device, const void* host) {
     device::OrderGate& gate = *device.order_gate();
     const std::lock_guard lock(gate.mutex);
-    const Place place = placement_->place();
     const auto brought = gate.brought.find({&device, host});
-    if (brought == gate.brought.end()) return false;
-    if (place == Place::device || place == Place::to_cpu) return brought->second.first == placement_->hand_overs();
-    const auto returned = gate.returned.find(host);
-    return brought->second.first == placement_->returns() &&
-           (returned == gate.returned.end() || returned->second != placement_->returns());
+    return brought != gate.brought.end() && !brought->second.has_returned;
 }
 
 bool DeviceStates::arrive(device::Device& device, device::StreamId stream) {

@@ -40,7 +40,7 @@ private:
         std::shared_ptr<device::LoadedProgram> program;
     };
     Found find(const void* host) const;
-    bool was_handed_over(const device::Device& device, const void* host) const;
+    static bool was_handed_over(const device::Device& device, const void* host);
     static bool arrive(device::Device& device, device::StreamId stream);
 
     const std::shared_ptr<Placement> placement_;

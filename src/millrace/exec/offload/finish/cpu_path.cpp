@@ -69,8 +69,7 @@ size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member, OrderedSt
     if (queue.waiting() == 0 || !member.begin_on_cpu()) return 0;
     if (const uint64_t returns = member.all().returns(); queue.returns != returns) {
         queue.returns = returns;
-        if (states.take_back(*queue.chain, returns, stream) != device::Status::ok)
-            for (const chain::Node& node : queue.chain->program->nodes) node.nf->device_lost();
+        states.take_back(*queue.chain, stream);
     }
     size_t n = std::min(queue.waiting(), kAtOnce);
     const uint64_t from = rte_rdtsc();

@@ -17,8 +17,11 @@ void FailOver::run(device::Status why, size_t packets) {
                   : why == device::Status::lost ? "the device is lost"
                                                 : "a copy, a kernel or an allocation has failed",
                   packets);
-    // Where the CPU has the chains it has their state, too.
+    // Where the CPU has the chains it has their state, too, but for those that it had no packets of.
     if (member_ == nullptr || member_->all().place() != Placement::Place::cpu) lose_states();
+    else
+        for (size_t i = 0; i < queues_.size(); ++i)
+            if (queues_[i].chain != nullptr) states_.take_back(*queues_[i].chain, batches_.idle_stream());
     const std::vector<Batch*> in_flight = batches_.abandon();
     if (member_ != nullptr) {
         member_->end_batches(in_flight.size());

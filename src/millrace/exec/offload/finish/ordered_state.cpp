@@ -22,49 +22,54 @@ Status OrderedState::bring(const LoadedChain& chain, uint64_t hand_overs, device
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     const std::vector<device::StateArray>& states = chain.loaded->states();
-    std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != hand_overs; });
+    // Another state may have come to lie where one was before.
+    std::erase_if(gate.brought, [](const auto& entry) { return entry.second.owner.expired(); });
     Status status = Status::ok;
     for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
         const device::StateArray& state = states[i];
         uint32_t* const shared = chain.shared_states[i];
-        auto& [brought_at, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
-        brought_at = hand_overs;
-        if (bytes >= state.bytes) continue;
-        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;
-        const size_t more = state.bytes - std::exchange(bytes, state.bytes);
+        auto& brought = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
+        if (brought.hand_over != hand_overs) brought = {.hand_over = hand_overs, .bytes = 0, .owner = state.owner};
+        if (brought.bytes >= state.bytes) continue;
+        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + brought.bytes;
+        const size_t more = state.bytes - std::exchange(brought.bytes, state.bytes);
         if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
         else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
     }
     for (const device::StateArray& state : chain.loaded->residents()) {
-        auto& [brought_at, bytes] = gate.brought[{device_.get(), state.host}];
-        if (status != Status::ok || (brought_at == hand_overs && bytes == state.bytes)) continue;
-        brought_at = hand_overs;
-        bytes = state.bytes;
+        auto& brought = gate.brought[{device_.get(), state.host}];
+        if (status != Status::ok) continue;
+        // What the CPU has had no packets for has stayed there.
+        const bool is_there = brought.bytes == state.bytes &&
+                              (brought.hand_over == hand_overs || !brought.has_returned);
+        brought.hand_over = hand_overs;
+        if (is_there) continue;
+        brought = {.hand_over = hand_overs, .bytes = state.bytes, .owner = state.owner};
         status = device_->copy_to_device(stream, state.address, state.host, state.bytes);
     }
     // Other streams must not run ahead of it, which they can't while this one has the lock.
     return status == Status::ok ? arrive(stream) : status;
 }
 
-Status OrderedState::take_back(const LoadedChain& chain, uint64_t returns, device::StreamId stream) {
+void OrderedState::take_back(const LoadedChain& chain, device::StreamId stream) {
     const std::lock_guard lock(gate_->mutex);
     Status status = Status::ok;
     bool waits = false;
     for (const device::StateArray& state : chain.loaded->residents()) {
-        // A chain without a batch since has left its state here.
         const auto brought = gate_->brought.find({device_.get(), state.host});
-        if (brought == gate_->brought.end() || brought->second.first != returns) continue;
-        uint64_t& brought_by = gate_->returned[state.host];
-        if (status != Status::ok || brought_by == returns) continue;
-        brought_by = returns;
-        status = device_->copy_to_host(stream, state.host, state.address, state.bytes);
+        if (brought == gate_->brought.end() || brought->second.has_returned) continue;
+        brought->second.has_returned = true;
         waits = true;
+        if (status == Status::ok) status = device_->copy_to_host(stream, state.host, state.address, state.bytes);
     }
-    if (status == Status::ok && waits) status = arrive(stream);
-    if (status != Status::ok || !waits) return status;
-    for (nf::KeepsJournal* const keeps : chain.journals)
-        if (keeps != nullptr) keeps->returned();
-    return status;
+    if (!waits) return;
+    if (status == Status::ok) status = arrive(stream);
+    // Others wait until the host's copy can be used: of what was on its way, or of what the journal has.
+    if (status != Status::ok)
+        for (const chain::Node& node : chain.program->nodes) node.nf->device_lost();
+    else
+        for (nf::KeepsJournal* const keeps : chain.journals)
+            if (keeps != nullptr) keeps->returned();
 }
 
 /// Waits until all that was put on the stream is done.

@@ -22,9 +22,9 @@ public:
     /// Gives the device a chain's states as the CPU has left them at this hand-over (Placement::hand_overs), if it does
     /// not have them so. `stream` is the one of the batch that needs them.
     device::Status bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream);
-    /// Gives the host what a chain's device has of state that does not come back with batches, if this return to the
-    /// CPU (Placement::returns) has not brought it yet.
-    device::Status take_back(const LoadedChain& chain, uint64_t returns, device::StreamId stream);
+    /// Gives the host what a chain's device has of state that does not come back with batches. If the device has gone
+    /// the host goes on with what it knows of it.
+    void take_back(const LoadedChain& chain, device::StreamId stream);
     /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes what has
     /// come with this one the host's, its snapshot of the states, unless a later batch's is there already, and its
     /// journal. False when the CPU has begun to number packets: then the batch must not be taken in any more.
