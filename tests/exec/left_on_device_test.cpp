@@ -52,13 +52,14 @@ Frame packet_of(uint32_t connection, unsigned step) {
 
 class LeftOnDevice : public testing::TestWithParam<std::tuple<std::string, unsigned>> {
 protected:
-    /// Packets of chain `chain`, `at_once` at a time, until the chains are at `place`, if it is given; of all connections
-    /// at least.
+    /// Packets of chain `chain`, `at_once` at a time, until the chains are at `place`, if it is given; of all
+    /// connections at least.
     void send(size_t chain, unsigned step, uint32_t at_once, std::optional<Place> place) {
         const auto begin = std::chrono::steady_clock::now();
         const auto is_there = [&] { return !place || placement_->place() == *place; };
         for (uint32_t sent = 0; sent < kConnections || !is_there(); sent += at_once) {
             ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "chain " << chain;
+            ASSERT_TRUE(!place || retried() == 0) << "the device has gone";
             std::vector<rte_mbuf*> mbufs;
             for (uint32_t i = 0; i < at_once; ++i)
                 mbufs.push_back(make_mbuf(packet_of((sent + i) % kConnections, step), sent + i));
@@ -91,7 +92,8 @@ protected:
         options.placement = placement_;
         engine_ = std::make_unique<exec::OffloadEngine>(device, collector_, 16384, options);
         for (size_t chain = 0; chain < count; ++chain)
-            for (unsigned step = 0; step < 4; ++step) send(chain, step, 1024, Place::device);
+            for (unsigned step = 0; step < 4 && !HasFatalFailure(); ++step) send(chain, step, 1024, Place::device);
+        if (HasFatalFailure()) return;
         send(0, 3, 4, Place::cpu);
         EXPECT_GT(placement_->returns(), 0u);
     }
@@ -113,7 +115,7 @@ TEST_P(LeftOnDevice, IsThereStill) {
     const auto& [name, count] = GetParam();
     MILLRACE_NEEDS_DEVICE(name);
     open(name, open_device(name, 0), count);
-    for (size_t chain = 0; chain < count; ++chain) send(chain, 3, 1024, Place::device);
+    for (size_t chain = 0; chain < count && !HasFatalFailure(); ++chain) send(chain, 3, 1024, Place::device);
     EXPECT_EQ(wrong_, 0u);
     EXPECT_EQ(retried(), 0u);
 }
@@ -121,7 +123,9 @@ TEST_P(LeftOnDevice, IsThereStill) {
 TEST_P(LeftOnDevice, IsNotLostWithIt) {
     const auto& [name, count] = GetParam();
     if (name != "sim") GTEST_SKIP() << "only simulated devices go when they are told to";
-    const auto device = std::make_shared<device::sim::SimDevice>();
+    device::sim::SimOptions goes;
+    goes.faults = {{device::sim::Fault::Kind::device_lost, UINT64_MAX}};  // sooner: when it is told to
+    const auto device = std::make_shared<device::sim::SimDevice>(goes);
     open(name, device, count);
     device->inject({});
     for (unsigned round = 0; round == 0 || (retried() == 0 && round < 100); ++round)

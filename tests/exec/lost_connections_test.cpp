@@ -175,7 +175,9 @@ INSTANTIATE_TEST_SUITE_P(OfWorkers, LostConnections, testing::Combine(testing::V
 
 TEST_P(LostConnections, GoOnWithoutASimulatedDevice) {
     constexpr uint32_t kConnections = 20'000;
-    const auto device = std::make_shared<device::sim::SimDevice>();
+    device::sim::SimOptions goes;
+    goes.faults = {{device::sim::Fault::Kind::device_lost, UINT64_MAX}};  // sooner: when it is told to
+    const auto device = std::make_shared<device::sim::SimDevice>(goes);
     EXPECT_EQ(live_on(device, "sim", kConnections, [&] { device->inject({}); }), "");
 }
 
