@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "exec/tcp_steps.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/hybrid/placement.hpp"
@@ -30,23 +31,12 @@ std::string chains_of(unsigned count) {
     return ports + chains;
 }
 
-/// Step 0 to 2 are a connection's handshake, what follows are segments of its client.
 Frame packet_of(uint32_t connection, unsigned step) {
     PacketSpec spec;
     spec.ipv4.emplace();
-    spec.tcp.emplace();
     spec.ipv4->src = ipv4("10.0.0.0") + connection;
     spec.ipv4->dst = ipv4("192.0.2.9");
-    spec.tcp->src = 4096;
-    spec.tcp->dst = 443;
-    spec.tcp->window = 30000;
-    spec.tcp->flags = static_cast<uint8_t>(step == 0 ? tcp::kSyn : step == 1 ? tcp::kSyn | tcp::kAck : tcp::kAck);
-    spec.tcp->seq = step == 0 ? 1000 : step == 1 ? 5000 : 1001;
-    spec.tcp->ack = step == 0 ? 0 : step == 1 ? 1001 : 5001;
-    if (step == 1) {
-        std::swap(spec.ipv4->src, spec.ipv4->dst);
-        std::swap(spec.tcp->src, spec.tcp->dst);
-    }
+    set_tcp_step(spec, 4096, step);
     return build(spec);
 }
 

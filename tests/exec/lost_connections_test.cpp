@@ -9,6 +9,7 @@
 #include <iostream>
 #include <thread>
 
+#include "exec/tcp_steps.hpp"
 #include "exec/wild/device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
@@ -39,17 +40,7 @@ Frame packet_of(uint32_t connection, unsigned step, bool marked) {
     spec.ipv4->dst = ipv4("192.0.2.9");
     const auto port = static_cast<uint16_t>(4096 + connection % 16);
     if (is_tcp(connection)) {
-        spec.tcp.emplace();
-        spec.tcp->src = port;
-        spec.tcp->dst = 443;
-        spec.tcp->window = 30000;
-        spec.tcp->flags = static_cast<uint8_t>(step == 0 ? tcp::kSyn : step == 1 ? tcp::kSyn | tcp::kAck : tcp::kAck);
-        spec.tcp->seq = step == 0 ? 1000 : step == 1 ? 5000 : 1001;
-        spec.tcp->ack = step == 0 ? 0 : step == 1 ? 1001 : 5001;
-        if (step == 1) {
-            std::swap(spec.ipv4->src, spec.ipv4->dst);
-            std::swap(spec.tcp->src, spec.tcp->dst);
-        }
+        set_tcp_step(spec, port, step);
     } else {
         spec.udp.emplace();
         spec.udp->src = port;
